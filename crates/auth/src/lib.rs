@@ -31,8 +31,8 @@ pub use acceptor::{
     AcceptFailure, Acceptance, Accepted, Acceptor, Presentation, connection_secret_length,
 };
 pub use caps::{
-    ApplicationMetadata, CapsError, ClassCall, MdsCaps, MgrAccess, MgrCaps, MonAccess, MonCaps,
-    OsdAccess, OsdCaps, Rwx,
+    ApplicationMetadata, Caller, CapsError, ClassCall, MdsAccess, MdsCaps, MdsReach, MgrAccess,
+    MgrCaps, MonAccess, MonCaps, OsdAccess, OsdCaps, Ownership, Rwx,
 };
 pub use cephx::{
     AUTH_MODE_AUTHORIZER, AUTH_MODE_MON, AuthCaps, AuthTicket, Authenticate, Authenticated,

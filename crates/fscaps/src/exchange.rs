@@ -57,6 +57,8 @@ pub struct Issue {
     pub wanted: CapBits,
     /// Whether it may create and unlink asynchronously in this directory.
     pub may_delegate: bool,
+    /// Bits that it may have at all; `PIN` is always one.
+    pub allowed: CapBits,
 }
 
 /// A client says what it has and wants.
@@ -97,6 +99,8 @@ pub struct Claim {
     pub issued: CapBits,
     /// Bits that it wants.
     pub wanted: CapBits,
+    /// Bits that it may have at all; others it loses.
+    pub allowed: CapBits,
 }
 
 /// A client has dropped a capability.

@@ -9,8 +9,10 @@ pub(crate) struct Held {
     pub id: u64,
     /// Number of its migrations between ranks.
     pub mseq: u32,
-    /// Bits that the client wants beyond those that it is given anyway.
-    pub wanted: CapBits,
+    /// Bits that the client wants beyond those that it is given anyway, as far as it may have them.
+    wanted: CapBits,
+    /// Bits that the client may have at all.
+    allowed: CapBits,
     /// Whether the client may get the rights to create and unlink asynchronously.
     pub may_delegate: bool,
     /// Whether the client knows of it, by a reply or from a predecessor of the server.
@@ -44,6 +46,7 @@ impl Held {
             id,
             mseq: 0,
             wanted: CapBits::NONE,
+            allowed: CapBits::NONE,
             may_delegate: false,
             is_known: false,
             pending: CapBits::NONE,
@@ -83,6 +86,27 @@ impl Held {
     pub fn adopted(id: u64, mseq: u32, issued: CapBits, wanted: CapBits) -> Self {
         let issued = issued | CapBits::PIN;
         Held { mseq, wanted, is_known: true, pending: issued, issued, ..Held::new(id) }
+    }
+
+    /// Bits that the client may have at all from now on.
+    pub fn allow(&mut self, allowed: CapBits) {
+        self.allowed = allowed | CapBits::PIN;
+        self.wanted = self.wanted & self.allowed;
+    }
+
+    /// Bits that the client may have at all.
+    pub fn allowed(&self) -> CapBits {
+        self.allowed
+    }
+
+    /// Bits that the client wants, and may have.
+    pub fn wanted(&self) -> CapBits {
+        self.wanted
+    }
+
+    /// Sets what the client wants; bits that it may not have are left out.
+    pub fn want(&mut self, wanted: CapBits) {
+        self.wanted = wanted & self.allowed;
     }
 
     /// The client has given back these bits of a predecessor, which may not know it.

@@ -60,7 +60,7 @@ impl InodeCaps {
     fn loner(&self, silent: &Silent) -> Option<u64> {
         let uses = |held: &Held| match self.kind {
             Kind::Directory => true,
-            Kind::File => held.wanted.intersects(USING),
+            Kind::File => held.wanted().intersects(USING),
         };
         let heard = self.holders.iter().filter(|(client, _)| !silent.contains(client));
         let mut users = heard.filter(|(_, held)| uses(held)).map(|(client, _)| *client);
@@ -81,7 +81,7 @@ impl InodeCaps {
 
     /// The state that is right when no request needs the group.
     fn resting(&self, group: Group, loner: Option<u64>) -> State {
-        let wants = |held: &Held, bits: CapBits| held.wanted.intersects(bits);
+        let wants = |held: &Held, bits: CapBits| held.wanted().intersects(bits);
         // A loner gets nothing of L that others cannot have, too.
         let Some(loner) = loner.filter(|_| group != Group::Link) else {
             let mut holders = self.holders.values();
@@ -173,7 +173,7 @@ impl InodeCaps {
         if self.kind == Kind::Directory && !held.may_delegate {
             bits = bits - DIRECTORY_OPERATIONS;
         }
-        (bits & (held.wanted | liked(self.kind))) - held.issued()
+        (bits & held.allowed() & (held.wanted() | liked(self.kind))) - held.issued()
     }
 
     /// Sets the targets that are right now.
@@ -190,6 +190,7 @@ impl InodeCaps {
         let kept = groups.fold(CapBits::PIN, |bits, group| {
             bits | self.target(group).kept(group, self.kind, client)
         });
+        let kept = kept & held.allowed();
         match self.kind == Kind::Directory && !held.may_delegate {
             true => kept - DIRECTORY_OPERATIONS,
             false => kept,
@@ -217,7 +218,7 @@ impl InodeCaps {
             // Bits that a client gets without asking it gets with a reply, else it could return them and be
             // given them for ever.
             let is_told = held.is_known && answered != Some(*client);
-            if is_told && bits.intersects(held.wanted) {
+            if is_told && bits.intersects(held.wanted()) {
                 held.grant(bits);
                 changes.push(Change::Granted(*client));
             }
@@ -243,7 +244,7 @@ impl InodeCaps {
     pub fn adopt(&mut self, client: u64, mut held: Held, rows: &[table::Row]) -> bool {
         self.holders.remove(&client);
         let others = self.issued_to_others(client);
-        let contrary = table::excluded_by(rows, others);
+        let contrary = table::excluded_by(rows, others) | !held.allowed();
         let is_right = !held.issued().intersects(contrary);
         held.lose(contrary);
         self.holders.insert(client, held);
@@ -256,7 +257,7 @@ impl InodeCaps {
         let contrary = table::excluded_by(rows, self.issued_to_others(client));
         let held = self.holders.get_mut(&client).filter(|held| held.id == cap_id);
         if let Some(held) = held {
-            held.adopt_returned(bits - contrary);
+            held.adopt_returned((bits & held.allowed()) - contrary);
         }
     }
 
@@ -268,6 +269,7 @@ impl InodeCaps {
         }
         for held in self.holders.values() {
             assert!(held.issued().contains(held.pending()), "bits that were sent are issued");
+            assert!(held.allowed().contains(held.wanted()), "nobody wants what it may not have");
         }
     }
 }

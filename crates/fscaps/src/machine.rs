@@ -229,7 +229,7 @@ impl LockMachine {
             seq: held.seq(),
             mseq: held.mseq,
             caps: held.pending(),
-            wanted: held.wanted,
+            wanted: held.wanted(),
         };
         self.evaluate(now, ino);
         Some(issued)
@@ -249,7 +249,8 @@ impl LockMachine {
             self.last_id += 1;
             Held::new(self.last_id)
         });
-        held.wanted |= issue.wanted;
+        held.allow(issue.allowed);
+        held.want(held.wanted() | issue.wanted);
         held.may_delegate = issue.may_delegate;
         Some(())
     }
@@ -260,10 +261,10 @@ impl LockMachine {
         let Some(held) = self.held_mut(ino, client, update.cap_id, update.mseq) else {
             return false;
         };
-        held.wanted = match held.has_seen_issue(update.issue_seq) {
+        held.want(match held.has_seen_issue(update.issue_seq) {
             true => update.wanted,
-            false => held.wanted | update.wanted,
-        };
+            false => held.wanted() | update.wanted,
+        });
         held.confirm(update.seq, update.kept | CapBits::PIN);
         self.confirmed(now, client, ino);
         true
@@ -302,13 +303,14 @@ impl LockMachine {
     /// Takes a capability that a client claims after a take-over; false if it contradicts those of others,
     /// and the client must give bits back. Nothing is granted before [`LockMachine::handle_claims_complete`].
     pub fn handle_claim(&mut self, claim: &Claim) -> bool {
-        let Claim { client, ino, kind, cap_id, mseq, issued, wanted } = *claim;
+        let Claim { client, ino, kind, cap_id, mseq, issued, wanted, allowed } = *claim;
         let Some(session) = self.sessions.get_mut(client) else { return false };
         session.caps.insert(ino);
         self.last_id = self.last_id.max(cap_id);
         let inode = self.inodes.entry(ino).or_default();
         inode.kind = kind;
-        let held = Held::adopted(cap_id, mseq, issued, wanted);
+        let mut held = Held::adopted(cap_id, mseq, issued, wanted);
+        held.allow(allowed);
         let is_right = inode.adopt(client, held, &table::ROWS);
         if !is_right {
             self.notice(CapOp::REVOKE, ino, client);
@@ -382,7 +384,7 @@ impl LockMachine {
             issue_seq: held.issue_seq(),
             mseq: held.mseq,
             caps: held.pending(),
-            wanted: held.wanted,
+            wanted: held.wanted(),
         }));
     }
 
@@ -429,6 +431,11 @@ impl LockMachine {
         Some(self.inodes.get(&ino)?.holders.get(&client)?.id)
     }
 
+    /// Bits that a client may have at all, as the last reply said; `None` if it has no capability.
+    pub fn allowed(&self, ino: InodeId, client: u64) -> Option<CapBits> {
+        Some(self.inodes.get(&ino)?.holders.get(&client)?.allowed())
+    }
+
     /// Bits that a client may believe to have.
     pub fn issued(&self, ino: InodeId, client: u64) -> CapBits {
         self.inodes.get(&ino).map_or(CapBits::NONE, |inode| inode.issued(client))
@@ -437,7 +444,7 @@ impl LockMachine {
     /// Whether a client holds or wants the right to write data.
     pub fn writes(&self, ino: InodeId, client: u64) -> bool {
         let held = self.inodes.get(&ino).and_then(|inode| inode.holders.get(&client));
-        held.is_some_and(|held| (held.wanted | held.issued()).intersects(WRITING))
+        held.is_some_and(|held| (held.wanted() | held.issued()).intersects(WRITING))
     }
 
     /// Whether any client has a capability on an inode.

@@ -15,9 +15,9 @@ stop() {
   for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
 }
 trap stop EXIT
-options=""
+options=""; user=admin
 mount_at() {
-  ceph-fuse $options -f -c "$CEPH_CONF" -n client.admin --log-file "$SCRATCH/fuse.log" "$1" >"$SCRATCH/fuse.out" 2>&1 </dev/null &
+  ceph-fuse $options -f -c "$CEPH_CONF" -n client.$user --log-file "$SCRATCH/fuse.log" "$1" >"$SCRATCH/fuse.out" 2>&1 </dev/null &
   pids+=($!)
   until_true mountpoint -q "$1"
 }
@@ -117,7 +117,32 @@ fs.unmount(); fs.shutdown()
 PY
   same "$(cat "$one/python/file")" "from python" "written by libcephfs"
 fi
-within rm -rf "$one/a" "$one/both" "$one/model" "$one/python" "$one/sparse"; same "$(ls -A "$two")" "" "what is left"
+
+# Clients whose capabilities do not allow everything.
+umount "$two"
+mkdir -p "$one/p/a" "$one/p/b"; chmod 777 "$one/p/b"; echo x >"$one/p/a/x"; echo y >"$one/p/b/y"
+new_user() { user=$1; shift; ceph fs authorize tree client.$user "$@" >"$data/ceph.client.$user.keyring"; options="$options --keyring $data/ceph.client.$user.keyring"; }
+refused() { if "$@" 2>"$SCRATCH/refused"; then fail "$user may do what it may not: $*"; fi; grep -q "Permission denied" "$SCRATCH/refused" || fail "$(cat "$SCRATCH/refused")"; }
+all=$options
+new_user part / r /p/a rw
+mount_at "$two"
+same "$(cat "$two/p/a/x" "$two/p/b/y" | tr '\n' ' ')" "x y " "what a client may read"
+echo z >>"$two/p/a/x"; mkdir "$two/p/a/d"; rmdir "$two/p/a/d"
+for change in "touch $two/p/b/n" "rm $two/p/b/y" "chmod 600 $two/p/b/y" "truncate -s 0 $two/p/b/y" "mv $two/p/a/x $two/p/b/x" "ln $two/p/b/y $two/p/a/y" "mkdir $two/d"; do refused $change; done
+umount "$two"; options=$all; new_user inner /p/a rw
+same "$(options="$options --client_mount_timeout 5"; ceph-fuse $options -f -n client.inner --log-file "$SCRATCH/fuse.log" "$two" 2>&1 | grep -c "may not mount '/'")" 1 "mount of more than is allowed"
+options="$options -r /p/a"; mount_at "$two"; same "$(cat "$two/x" | tr '\n' ' ')" "x z " "a client of one directory"; echo n >"$two/n"
+umount "$two"; options=$all; new_user squashed / rw root_squash
+mount_at "$two"
+refused touch "$two/p/b/n"; refused chmod 600 "$two/p/b/y"
+python3 - "$two/p/b/n" <<'PY'
+import os, sys
+os.setgroups([]); os.setgid(1000); os.setuid(1000)
+open(sys.argv[1], "w").write("by a user")
+PY
+same "$(cat "$one/p/b/n")" "by a user" "root_squash"
+umount "$two"; options=$all; user=admin; mount_at "$two"
+within rm -rf "$one/a" "$one/both" "$one/model" "$one/python" "$one/sparse" "$one/p"; same "$(ls -A "$two")" "" "what is left"
 
 # A client goes on when its connection to the server breaks, in whichever message.
 if command -v ss >/dev/null; then

@@ -17,11 +17,11 @@ pub(crate) fn entry(directory: Ino, name: &bytes::Bytes) -> Entry {
     Entry { directory: inode_id(directory), name: name.clone() }
 }
 
-/// A capability on an inode that a reply is going to give.
-pub(crate) fn issue_of(inode: &Inode, client: u64, wanted: CapBits) -> Issue {
+/// A capability on an inode that a reply is going to give, of the bits that the client may have at all.
+pub(crate) fn issue_of(inode: &Inode, client: u64, wanted: CapBits, allowed: CapBits) -> Issue {
     let kind = if inode.is_directory() { Kind::Directory } else { Kind::File };
     // No numbers are delegated to clients, so none creates asynchronously.
-    Issue { ino: inode_id(inode.ino), kind, client, wanted, may_delegate: false }
+    Issue { ino: inode_id(inode.ino), kind, client, wanted, may_delegate: false, allowed }
 }
 
 /// Sizes of a layout, on which ranges of writers depend.
@@ -29,18 +29,19 @@ pub(crate) fn unit_of(layout: &FileLayout) -> Unit {
     Unit { object: layout.object_size, stripe: layout.stripe_unit }
 }
 
-/// Gives a client a capability in a reply; none if memory is short.
+/// Gives a client a capability in a reply, by the bits that it wants and those that it may have; none if
+/// memory is short.
 pub(crate) fn issue(
     caps: &mut LockMachine,
     now: engine::Time,
     inode: &Inode,
     client: u64,
-    wanted: CapBits,
+    [wanted, allowed]: [CapBits; 2],
 ) -> ReplyCap {
     if let Some(range) = inode.write_ranges.get(&client) {
         caps.adopt_range(inode_id(inode.ino), client, range.end);
     }
-    let issued = caps.issue(now, issue_of(inode, client, wanted));
+    let issued = caps.issue(now, issue_of(inode, client, wanted, allowed));
     issued.map_or_else(ReplyCap::default, |issued| {
         let IssuedCap { cap_id, seq, mseq, caps, wanted } = issued;
         ReplyCap { caps, wanted, cap_id, seq, mseq, realm: ROOT_REALM, is_auth: true }
@@ -48,10 +49,15 @@ pub(crate) fn issue(
 }
 
 /// A capability that a client had from a predecessor.
-pub(crate) fn claim_of(inode: &Inode, client: u64, claimed: &ClaimedCap) -> Claim {
+pub(crate) fn claim_of(
+    inode: &Inode,
+    client: u64,
+    claimed: &ClaimedCap,
+    allowed: CapBits,
+) -> Claim {
     let kind = if inode.is_directory() { Kind::Directory } else { Kind::File };
     let ClaimedCap { cap_id, issued, wanted, .. } = *claimed;
-    Claim { client, ino: inode_id(inode.ino), kind, cap_id, mseq: 0, issued, wanted }
+    Claim { client, ino: inode_id(inode.ino), kind, cap_id, mseq: 0, issued, wanted, allowed }
 }
 
 /// The part of a client's message that is about its capability.

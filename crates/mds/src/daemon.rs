@@ -259,6 +259,7 @@ impl Mds {
         self.open_rank(now);
         let Some(rank) = &mut self.rank else { return };
         rank.set_map_epoch(self.beacons.epoch());
+        rank.set_file_system(&self.map.fs_name);
         let seconds = |count: u32| Duration::from_secs(count.into());
         let (timeout, autoclose) = (self.map.session_timeout, self.map.session_autoclose);
         rank.set_session_times(seconds(timeout), seconds(autoclose));
@@ -393,8 +394,7 @@ impl Daemon for Mds {
         let client = u64::try_from(peer.participant.number);
         match client.ok().filter(|_| peer.participant.kind == EntityType::CLIENT) {
             Some(client) => {
-                self.clients
-                    .insert(conn, ClientPeer { client, name: peer.name, addrs: peer.addrs });
+                self.clients.insert(conn, ClientPeer::new(client, peer));
                 if let Some(rank) = &mut self.rank {
                     reconnect::connected_anew(rank, client);
                 }

@@ -47,13 +47,15 @@ pub(crate) struct LockRequests {
 }
 
 impl LockRequests {
-    /// Handles a request for a lock or about one; `None` if it is about something else. Its own answer comes
-    /// later if it waits; other requests may be answered by it.
+    /// Handles a request for a lock or about one; `None` if it is about something else. `check` says whether
+    /// the client may lock parts of a file. Its own answer comes later if it waits; other requests may be
+    /// answered by it.
     pub fn handle(
         &mut self,
         tree: &Tree,
         id: RequestId,
         request: &ClientRequest,
+        check: impl FnOnce(Ino) -> Result<(), Errno>,
     ) -> Option<Vec<LockAnswer>> {
         let is_set = request.op == ClientOp::SETFILELOCK;
         if !is_set && request.op != ClientOp::GETFILELOCK {
@@ -64,7 +66,8 @@ impl LockRequests {
             return Some(Vec::new());
         }
         let mut answers = Vec::new();
-        let outcome = locked_inode(tree, request).and_then(|ino| match is_set {
+        let ino = locked_inode(tree, request).and_then(|ino| check(ino).map(|()| ino));
+        let outcome = ino.map(caps::inode_id).and_then(|ino| match is_set {
             true => self.set(id, ino, request, &mut answers),
             false => self.get(id, ino, request).map(Some),
         });
@@ -181,9 +184,9 @@ impl LockRequests {
     }
 }
 
-fn locked_inode(tree: &Tree, request: &ClientRequest) -> Result<InodeId, Errno> {
+fn locked_inode(tree: &Tree, request: &ClientRequest) -> Result<Ino, Errno> {
     let from = if request.path.ino == 0 { Ino::ROOT } else { Ino(request.path.ino) };
-    Ok(caps::inode_id(tree.walk(from, request.path.names())?.existing()?))
+    tree.walk(from, request.path.names())?.existing()
 }
 
 /// The kind of locking, and whether it is about an interrupted request.

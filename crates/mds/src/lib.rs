@@ -23,6 +23,7 @@ mod daemon;
 mod file_locks;
 mod log;
 mod peer;
+mod permissions;
 mod plan;
 mod purges;
 mod rank;

@@ -1,5 +1,9 @@
 //! Clients as their connections were authenticated.
 
+use auth::{AuthCaps, MdsCaps};
+use engine::Peer;
+use std::net::IpAddr;
+use std::sync::Arc;
 use types::{EntityAddrVec, EntityName};
 
 /// A client, as its connection was authenticated.
@@ -11,4 +15,24 @@ pub struct ClientPeer {
     pub name: EntityName,
     /// Its addresses.
     pub addrs: EntityAddrVec,
+    /// Its address as it is seen here; `None` if it has no socket.
+    pub address: Option<IpAddr>,
+    /// Capabilities in its ticket.
+    pub caps: Arc<MdsCaps>,
+}
+
+impl ClientPeer {
+    /// The client with the global id `client` at the other end of a session. Capabilities that cannot be
+    /// understood allow nothing.
+    pub(crate) fn new(client: u64, peer: Peer) -> Self {
+        let caps = codec::decode_all::<AuthCaps>("caps", &peer.caps);
+        let caps = caps.map_err(|error| error.to_string());
+        let caps = caps.and_then(|caps| MdsCaps::granted(&caps).map_err(|error| error.to_string()));
+        let caps = caps.unwrap_or_else(|error| {
+            tracing::warn!(name = %peer.name, error, "capabilities cannot be understood");
+            MdsCaps::default()
+        });
+        let address = peer.seen_addr.socket.map(|socket| socket.ip());
+        ClientPeer { client, name: peer.name, addrs: peer.addrs, address, caps: Arc::new(caps) }
+    }
 }

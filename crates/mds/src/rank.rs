@@ -16,6 +16,7 @@ use crate::change::Change;
 use crate::file_locks::{LockAnswer, LockRequests};
 use crate::log::Log;
 use crate::peer::ClientPeer;
+use crate::permissions::Permissions;
 use crate::plan::{Plan, Planner, Shown};
 use crate::purges::{Purge, Purges};
 use crate::rows::{RowQueue, RowWrite};
@@ -27,8 +28,8 @@ use namespace::{Context, Ino, Operation, Tree, execute};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Epoch, Errno, PoolId, features};
 use wire::{
-    ClientCapRelease, ClientCaps, ClientLease, ClientReconnect, ClientReply, ClientRequest,
-    ClientSession, FeatureBits, MessageBody, PeerFault, SessionOp, decode_from_peer,
+    CapBits, ClientCapRelease, ClientCaps, ClientLease, ClientReconnect, ClientReply,
+    ClientRequest, ClientSession, FeatureBits, MessageBody, PeerFault, SessionOp, decode_from_peer,
 };
 
 /// Messages from clients that are taken and have no effect yet: metrics.
@@ -60,6 +61,7 @@ struct Waiting {
 pub struct Rank {
     tree: Tree,
     sessions: Sessions,
+    permissions: Permissions,
     caps: LockMachine,
     /// Requests that wait for other clients.
     waiting: BTreeMap<RequestId, Waiting>,
@@ -92,6 +94,7 @@ impl Rank {
         Rank {
             tree: Tree::new(now.wall()),
             sessions: Sessions::default(),
+            permissions: Permissions::default(),
             caps: LockMachine::new(Settings::default()),
             waiting: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -113,6 +116,11 @@ impl Rank {
     /// The map that replies name.
     pub fn set_map_epoch(&mut self, epoch: u32) {
         self.map_epoch = epoch;
+    }
+
+    /// The name of the file system, to which capabilities of clients may be limited.
+    pub fn set_file_system(&mut self, name: &str) {
+        self.permissions.set_file_system(name);
     }
 
     /// Times of the map for clients that are not heard of. Clients renew their sessions by the first of them.
@@ -143,10 +151,12 @@ impl Rank {
     ) -> Result<(), PeerFault> {
         let client = peer.client;
         self.now = now;
+        self.permissions.learn(peer);
         if message.kind == ClientSession::KIND {
             self.handle_session(peer, decode_from_peer(message)?);
         } else if self.sessions.get(client).is_none() {
             // It was closed or evicted; the client opens a new one.
+            self.permissions.forget(client);
             self.send(client, ClientSession::new(SessionOp::CLOSE, 0).encode(0));
         } else {
             match message.kind {
@@ -252,6 +262,11 @@ impl Rank {
             let reason = "the client tells more than 16 KiB about itself; shorten its metadata";
             return self.reject_session(peer.client, reason);
         }
+        let root = message.metadata.get("root").map_or("/", String::as_str);
+        if let Err(reason) = self.permissions.check_mount(peer.client, root) {
+            tracing::info!(client = peer.client, reason, "a session is rejected");
+            return self.reject_session(peer.client, &reason);
+        }
         let image = SessionImage {
             name: peer.name.clone(),
             addrs: peer.addrs.clone(),
@@ -270,6 +285,7 @@ impl Rank {
     }
 
     fn reject_session(&mut self, client: u64, reason: &str) {
+        self.permissions.forget(client);
         let metadata = [("error_string".to_owned(), reason.to_owned())].into();
         let reject = ClientSession { metadata, ..ClientSession::new(SessionOp::REJECT, 0) };
         self.send(client, reject.encode(0));
@@ -280,6 +296,7 @@ impl Rank {
             awaited.close(client);
         }
         self.evicting.remove(&client);
+        self.permissions.forget(client);
         if self.sessions.close(client) {
             self.log.change_session(client, &Change::SessionGone(client));
             self.release_all(client);
@@ -321,7 +338,12 @@ impl Rank {
             let entry = caps::entry(Ino(release.ino), &release.name);
             self.caps.handle_lease_released(client, &entry, None);
         }
-        match self.locks.handle(&self.tree, id, &request) {
+        let (tree, permissions) = (&self.tree, &self.permissions);
+        let check = |ino| {
+            let held = self.caps.allowed(caps::inode_id(ino), client);
+            permissions.check_use(tree, client, &request, ino, held)
+        };
+        match self.locks.handle(tree, id, &request, check) {
             Some(answers) => self.answer_lock_requests(answers),
             // A client that has created a file relies on the capabilities of the reply, also of a second one.
             None => self.run(id, Waiting { request, created: completed.map(Ino) }),
@@ -347,6 +369,7 @@ impl Rank {
             Some(created) => planner.show_again(request, *created),
             None => planner.plan(request),
         };
+        let planned = planned.and_then(|plan| self.check(id.client, request, plan));
         let mut plan = match planned {
             Ok(plan) => plan,
             Err(error) => return self.finish(id, request, Err(error)),
@@ -363,6 +386,18 @@ impl Rank {
         let again = created.map_or(0, |ino| ino.0);
         let result = result.map(|created| (plan.shown, created.max(again)));
         self.finish(id, request, result);
+    }
+
+    /// The plan, if the client's capabilities allow it.
+    fn check(&self, client: u64, request: &ClientRequest, plan: Plan) -> Result<Plan, Errno> {
+        let held = |ino| self.caps.allowed(caps::inode_id(ino), client);
+        self.permissions.check(&self.tree, client, request, &plan, held).map(|()| plan)
+    }
+
+    /// Bits that a client may have on an inode at all.
+    fn allowed(&self, client: u64, ino: Ino) -> CapBits {
+        let held = self.caps.allowed(caps::inode_id(ino), client);
+        self.permissions.allowed(&self.tree, client, ino, held)
     }
 
     fn planner(&self, client: u64) -> Planner<'_> {
@@ -452,7 +487,7 @@ impl Rank {
         let shown = result.as_ref().ok().map(|(shown, _)| shown);
         let user = shown.and_then(|shown| {
             let inode = self.tree.get(shown.target?)?;
-            Some(caps::issue_of(inode, client, shown.wanted))
+            Some(caps::issue_of(inode, client, shown.wanted, self.allowed(client, inode.ino)))
         });
         self.caps.end_request(self.now, id, user.as_slice());
         self.take_cap_outputs();

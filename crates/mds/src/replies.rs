@@ -21,10 +21,10 @@ pub(crate) fn inode_with_cap(
     now: Time,
     ino: Ino,
     client: u64,
-    wanted: CapBits,
+    wanted_and_allowed: [CapBits; 2],
 ) -> Option<InodeStat> {
     let inode = tree.get(ino)?;
-    let cap = caps::issue(caps, now, inode, client, wanted);
+    let cap = caps::issue(caps, now, inode, client, wanted_and_allowed);
     Some(inode_stat(tree, inode, cap))
 }
 

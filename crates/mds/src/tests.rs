@@ -1,5 +1,6 @@
 //! Clients against a rank, by messages.
 
+mod permissions;
 mod sharing;
 
 use crate::{ClientPeer, Rank};
@@ -15,18 +16,31 @@ struct World {
     now: Time,
     inboxes: std::collections::BTreeMap<u64, Vec<Message>>,
     tid: u64,
+    /// Clients that may not do everything.
+    limited: std::collections::BTreeMap<u64, ClientPeer>,
 }
 
 fn peer(client: u64) -> ClientPeer {
     let name = EntityName::new(types::EntityType::CLIENT, client.to_string());
-    ClientPeer { client, name, addrs: types::EntityAddrVec::default() }
+    ClientPeer {
+        client,
+        name,
+        addrs: types::EntityAddrVec::default(),
+        address: None,
+        caps: std::sync::Arc::new(auth::MdsCaps::allow_all()),
+    }
 }
 
 impl World {
     fn new(clients: &[u64]) -> Self {
         let rank = Rank::new(Time(1_000_000_000), PoolId(3));
-        let mut world =
-            World { rank, now: Time(2_000_000_000), inboxes: Default::default(), tid: 0 };
+        let mut world = World {
+            rank,
+            now: Time(2_000_000_000),
+            inboxes: Default::default(),
+            tid: 0,
+            limited: Default::default(),
+        };
         for client in clients {
             world.open(*client);
         }
@@ -42,7 +56,8 @@ impl World {
     }
 
     fn send(&mut self, client: u64, message: &Message) {
-        self.rank.handle_message(self.now, &peer(client), message).unwrap();
+        let peer = self.limited.get(&client).cloned().unwrap_or_else(|| peer(client));
+        self.rank.handle_message(self.now, &peer, message).unwrap();
         self.take_outputs();
     }
 

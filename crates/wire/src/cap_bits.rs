@@ -47,6 +47,8 @@ impl CapBits {
     pub const ANY_EXCL: Self = CapBits((2 << 2) | (2 << 4) | (2 << 6) | (2 << 8));
     /// Bits with which a client writes data.
     pub const ANY_FILE_WRITE: Self = CapBits((2 | 16 | 32) << 8);
+    /// All bits there are.
+    pub const ALL: Self = CapBits(u32::MAX);
     /// All bits of the group F.
     pub const ANY_FILE: Self = CapBits(0xff << 8);
 

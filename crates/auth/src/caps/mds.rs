@@ -1,103 +1,260 @@
-//! Capabilities for a file system (`MDSAuthCaps`); the text is validated and not evaluated.
+//! Capabilities for a file system (`MDSAuthCaps`).
 //!
 //! ```text
 //! grant = "allow" FLAGS [fsname=NAME] [path=PATH] [root_squash] [uid=N] [gids=N,N...] [network]
 //! ```
+//!
+//! One grant must allow all that a request needs. A grant with `uid` is for requests of that user alone, who
+//! then needs the permissions of the inode, too: the client is not trusted to have checked them.
 
-use super::{CapsError, scanner::Scanner};
+use super::{CapsError, network::Network, scanner::Scanner};
+use crate::AuthCaps;
+use std::net::IpAddr;
 
 /// In order of parsing: the first match is taken, so longer flags come first.
 const FLAGS: [&str; 11] =
     ["*", "all", "rwfps", "rwps", "rwfp", "rwfs", "rwp", "rws", "rwf", "rw", "r"];
+/// Permission bits of an inode: reading, writing and searching, of the last class.
+const MODE_READ: u32 = 4;
+const MODE_WRITE: u32 = 2;
 
-/// Valid capability text for metadata servers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Owner and permissions of an inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ownership {
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Its mode.
+    pub mode: u32,
+}
+
+/// A user of a client on whose behalf a request comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Caller<'a> {
+    /// The user.
+    pub uid: u32,
+    /// Its first group.
+    pub gid: u32,
+    /// Its further groups.
+    pub groups: &'a [u64],
+}
+
+/// Part of a request whose permission is checked.
+#[derive(Debug, Clone, Copy)]
+pub struct MdsAccess<'a> {
+    /// The user.
+    pub caller: Caller<'a>,
+    /// Names of the path from the root to the inode.
+    pub path: &'a [&'a [u8]],
+    /// The inode.
+    pub inode: Ownership,
+    /// Owner and group after the request, if it changes them.
+    pub new_owner: Option<(u32, u32)>,
+    /// The request reads.
+    pub reads: bool,
+    /// The request changes the inode, or an entry of it.
+    pub writes: bool,
+    /// The change is one that only the owner may make, whatever the mode: of mode, owner or times.
+    pub is_owners: bool,
+}
+
+/// The most that a client may do below a path, whatever its user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MdsReach {
+    /// Nothing.
+    Nothing,
+    /// Reading.
+    Read,
+    /// Writing, by requests that are checked one by one: it depends on the user.
+    CheckedWrite,
+    /// Writing by any user.
+    Write,
+}
+
+/// Parsed capabilities of one client for metadata servers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MdsCaps {
     text: String,
+    grants: Vec<MdsGrant>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct MdsGrant {
+    writes: bool,
+    file_system: Option<String>,
+    /// Names from the root.
+    path: Vec<String>,
+    squashes_root: bool,
+    uid: Option<u32>,
+    gids: Vec<u32>,
+    network: Option<Network>,
 }
 
 impl MdsCaps {
-    /// Validates the text; the error names the position of the first token that does not fit.
+    /// Parses a whole text; the error names the position of the first token that does not fit.
     pub fn parse(text: &str) -> Result<Self, CapsError> {
         // Clients of the first file systems were given the word alone.
-        if text != "allow" {
-            Scanner::grants("mds", text, read_grant)?;
+        if text == "allow" {
+            return Ok(MdsCaps { text: text.to_owned(), ..MdsCaps::allow_all() });
         }
-        Ok(MdsCaps { text: text.to_owned() })
+        let grants = Scanner::grants("mds", text, read_grant)?;
+        Ok(MdsCaps { text: text.to_owned(), grants })
+    }
+
+    /// Capabilities of a ticket. A ticket without text grants nothing.
+    ///
+    /// # Errors
+    ///
+    /// The text does not parse.
+    pub fn granted(caps: &AuthCaps) -> Result<Self, CapsError> {
+        match caps.text.as_str() {
+            _ if caps.allow_all => Ok(MdsCaps::allow_all()),
+            "" => Ok(MdsCaps::default()),
+            text => MdsCaps::parse(text),
+        }
+    }
+
+    /// Capabilities of a client without authentication.
+    pub fn allow_all() -> Self {
+        let everything = MdsGrant { writes: true, ..MdsGrant::default() };
+        MdsCaps { text: "allow *".to_owned(), grants: vec![everything] }
     }
 
     /// The text as it was given.
     pub fn text(&self) -> &str {
         &self.text
     }
+
+    /// Those of the grants that are for a file system, and for a client at an address. `None` is in no
+    /// network.
+    pub fn within(&self, file_system: &str, peer: Option<IpAddr>) -> Self {
+        let is_here = |grant: &&MdsGrant| {
+            grant.file_system.as_deref().is_none_or(|name| name == file_system)
+                && grant.network.as_ref().is_none_or(|network| network.contains(peer))
+        };
+        let grants = self.grants.iter().filter(is_here).cloned().collect();
+        MdsCaps { text: self.text.clone(), grants }
+    }
+
+    /// Whether everything is allowed that has no permission of its own.
+    pub fn allows_all(&self) -> bool {
+        self.reach(&[]) == MdsReach::Write
+    }
+
+    /// The most that is allowed at a path.
+    pub fn reach(&self, path: &[&[u8]]) -> MdsReach {
+        let grants = self.grants.iter().filter(|grant| grant.covers(path));
+        grants.map(MdsGrant::reach).max().unwrap_or(MdsReach::Nothing)
+    }
+
+    /// The most that is allowed at any path.
+    pub fn reach_anywhere(&self) -> MdsReach {
+        self.grants.iter().map(MdsGrant::reach).max().unwrap_or(MdsReach::Nothing)
+    }
+
+    /// Whether one grant allows all of a request's part.
+    pub fn allow(&self, access: &MdsAccess<'_>) -> bool {
+        self.grants.iter().any(|grant| grant.allows(access))
+    }
 }
 
-fn read_grant(s: &mut Scanner<'_>) -> Option<()> {
+impl MdsGrant {
+    fn covers(&self, path: &[&[u8]]) -> bool {
+        let mut names = self.path.iter().zip(path);
+        self.path.len() <= path.len() && names.all(|(own, name)| own.as_bytes() == *name)
+    }
+
+    fn reach(&self) -> MdsReach {
+        match self.writes {
+            false => MdsReach::Read,
+            true if self.uid.is_some() || self.squashes_root => MdsReach::CheckedWrite,
+            true => MdsReach::Write,
+        }
+    }
+
+    fn allows(&self, access: &MdsAccess<'_>) -> bool {
+        let Caller { uid, gid, .. } = access.caller;
+        let is_squashed = self.squashes_root && (uid == 0 || gid == 0);
+        self.covers(access.path)
+            && self.is_for(&access.caller)
+            && (!access.writes || self.writes && !is_squashed)
+            && (self.uid.is_none() || self.permits(access))
+    }
+
+    fn is_for(&self, caller: &Caller<'_>) -> bool {
+        let is_in = |gid: u64| self.gids.iter().any(|own| u64::from(*own) == gid);
+        let is_member = || is_in(caller.gid.into()) || caller.groups.iter().any(|gid| is_in(*gid));
+        self.uid.is_none_or(|uid| uid == caller.uid) && (self.gids.is_empty() || is_member())
+    }
+
+    /// Whether the permissions of the inode allow the access, as a kernel would decide.
+    fn permits(&self, access: &MdsAccess<'_>) -> bool {
+        let MdsAccess { caller, inode, .. } = access;
+        if caller.uid == 0 {
+            return true;
+        }
+        if access.is_owners && caller.uid != inode.uid {
+            return false;
+        }
+        let is_in_group = |gid: u32| {
+            caller.gid == gid
+                || self.gids.contains(&gid)
+                || self.gids.is_empty() && caller.groups.contains(&u64::from(gid))
+        };
+        // An owner may give the inode to a group that it is in, and to no other owner.
+        if let Some((uid, gid)) = access.new_owner
+            && (uid != inode.uid || gid != inode.gid && !is_in_group(gid))
+        {
+            return false;
+        }
+        let bits = match inode.uid == caller.uid {
+            true => inode.mode >> 6,
+            false if is_in_group(inode.gid) => inode.mode >> 3,
+            false => inode.mode,
+        };
+        let needs_bit = access.writes && !access.is_owners;
+        (!access.reads || bits & MODE_READ != 0) && (!needs_bit || bits & MODE_WRITE != 0)
+    }
+}
+
+fn read_grant(s: &mut Scanner<'_>) -> Option<MdsGrant> {
     s.expect("allow")?;
     s.spaces()?;
-    if !FLAGS.iter().any(|flags| s.literal(flags)) {
-        return s.expect("flags such as rw, or '*'");
-    }
-    s.attempt(|s| {
+    let Some(flags) = FLAGS.into_iter().find(|flags| s.literal(flags)) else {
+        s.expect("flags such as rw, or '*'")?;
+        return None;
+    };
+    let file_system = s.attempt(|s| {
         s.spaced("fsname=")?;
         s.bare_word()
     });
-    s.attempt(|s| {
+    let path = s.attempt(|s| {
         s.spaced("path=")?;
         s.word_or_empty()
     });
-    s.spaced("root_squash");
-    s.attempt(|s| {
+    let squashes_root = s.spaced("root_squash").is_some();
+    let uid = s.attempt(|s| {
         s.spaced("uid=")?;
         s.number()
     });
-    s.attempt(read_gids);
-    s.network_clause();
-    Some(())
+    let gids = s.attempt(read_gids).unwrap_or_default();
+    let network = s.network_clause().map(|text| Network::parse(&text));
+    let names = path.iter().flat_map(|path| path.split('/')).filter(|name| !name.is_empty());
+    let path = names.map(str::to_owned).collect();
+    let writes = flags != "r";
+    Some(MdsGrant { writes, file_system, path, squashes_root, uid, gids, network })
 }
 
-fn read_gids(s: &mut Scanner<'_>) -> Option<()> {
+fn read_gids(s: &mut Scanner<'_>) -> Option<Vec<u32>> {
     s.spaced("gids=")?;
-    s.number()?;
+    let mut gids = vec![s.number()?];
     while s.literal(",") {
-        s.number()?;
+        gids.push(s.number()?);
     }
-    Some(())
+    Some(gids)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn valid_text_is_kept_as_it_is() {
-        for text in [
-            "allow",
-            "allow *",
-            "allow r",
-            "allow rw path=/foo",
-            "allow rw fsname=a path=\"/my dir\" root_squash",
-            "allow rwps path=/ uid=1000 gids=1000,1001",
-            "allow rw fsname=a, allow r fsname=b",
-            "allow r network 10.0.0.0/8",
-        ] {
-            assert_eq!(MdsCaps::parse(text).unwrap().text(), text);
-        }
-    }
-
-    #[test]
-    fn invalid_text_is_refused_where_it_goes_wrong() {
-        for (text, rest) in [
-            ("allow w", "w"),
-            ("allow rw path=", ""),
-            ("allow rw uid=x", "x"),
-            ("allow rw;", ""),
-            ("", ""),
-            ("deny *", "deny *"),
-        ] {
-            let error = MdsCaps::parse(text).unwrap_err();
-            let CapsError::Syntax { rest: found, .. } = error else { panic!("{error}") };
-            assert_eq!(found, rest, "{text}");
-        }
-    }
-}
+#[path = "mds/tests.rs"]
+mod tests;

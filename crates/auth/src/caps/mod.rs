@@ -1,8 +1,7 @@
 //! Capabilities: parsers for the four languages of Ceph, and the checks that daemons make.
 //!
 //! A capability is a list of grants separated by `,` or `;`. Each service has its own language, as Ceph's
-//! documentation on user management describes them: [`MonCaps`], [`OsdCaps`] and [`MgrCaps`] check
-//! requests; [`MdsCaps`] are only validated.
+//! documentation on user management describes them: [`MonCaps`], [`OsdCaps`], [`MdsCaps`] and [`MgrCaps`].
 //!
 //! Invariants: text that does not parse grants nothing, and a request that no grant clearly allows is
 //! denied. Parsing follows Ceph: alternatives are tried in order and the first match is taken, and the
@@ -19,7 +18,7 @@ mod osd;
 mod permissions;
 mod scanner;
 
-pub use mds::MdsCaps;
+pub use mds::{Caller, MdsAccess, MdsCaps, MdsReach, Ownership};
 pub use mgr::{MgrAccess, MgrCaps};
 pub use mon::MonCaps;
 pub use mon_grant::MonAccess;

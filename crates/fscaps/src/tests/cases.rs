@@ -48,6 +48,10 @@ fn run_client(world: &mut World, client: u64, what: &[&str]) -> Vec<String> {
         Admission::Refused => vec!["is refused".to_owned()],
     };
     match what {
+        ["may", "only", "have", bits] => {
+            world.allowed.insert(client, World::bits(bits));
+            Vec::new()
+        }
         ["gets", bits] => vec![world.gets(client, World::bits(bits), false)],
         ["gets", bits, "async"] => vec![world.gets(client, World::bits(bits), true)],
         ["reads", groups] => {
@@ -132,6 +136,11 @@ fn check(name: &str, text: &str) {
     let played = played(text);
     let differs = text.lines().zip(played.lines()).find(|(expected, got)| expected != got);
     assert!(text == played, "{name}: {differs:?}; the machine plays\n{played}");
+}
+
+#[test]
+fn clients_that_may_not_have_all_bits() {
+    check("limits", include_str!("cases/limits.txt"));
 }
 
 #[test]

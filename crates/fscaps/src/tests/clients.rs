@@ -22,6 +22,8 @@ pub struct World {
     pub kind: Kind,
     pub caps: BTreeMap<u64, Cap>,
     pub ready: Vec<RequestId>,
+    /// Bits that some clients may have at all.
+    pub allowed: BTreeMap<u64, CapBits>,
 }
 
 impl World {
@@ -34,7 +36,7 @@ impl World {
         let mut machine = LockMachine::new(settings);
         (1..5).for_each(|client| machine.open_session(now, client));
         let (caps, ready) = (BTreeMap::new(), Vec::new());
-        World { machine, now, kind: Kind::File, caps, ready }
+        World { machine, now, kind: Kind::File, caps, ready, allowed: BTreeMap::new() }
     }
 
     /// Bits as they are printed.
@@ -68,7 +70,18 @@ impl World {
     }
 
     fn issue_of(&self, client: u64, wanted: CapBits, may_delegate: bool) -> Issue {
-        Issue { ino: Self::INO, kind: self.kind, client, wanted, may_delegate }
+        Issue {
+            ino: Self::INO,
+            kind: self.kind,
+            client,
+            wanted,
+            may_delegate,
+            allowed: self.allowed(client),
+        }
+    }
+
+    fn allowed(&self, client: u64) -> CapBits {
+        self.allowed.get(&client).copied().unwrap_or(CapBits::ALL)
     }
 
     pub fn gets(&mut self, client: u64, wanted: CapBits, may_delegate: bool) -> String {
@@ -91,7 +104,16 @@ impl World {
         let cap = Cap { id: cap_id, wanted, last: (0, issued), ..Cap::default() };
         self.caps.insert(client, cap);
         let (ino, kind) = (Self::INO, self.kind);
-        let claim = Claim { client, ino, kind, cap_id, mseq, issued, wanted };
+        let claim = Claim {
+            client,
+            ino,
+            kind,
+            cap_id,
+            mseq,
+            issued,
+            wanted,
+            allowed: self.allowed(client),
+        };
         match self.machine.handle_claim(&claim) {
             true => format!("{client} has it"),
             false => format!("{client} claims what another one has"),

@@ -133,6 +133,9 @@ struct Run {
     kind: Kind,
     clients: BTreeMap<u64, Client>,
     demands: BTreeMap<RequestId, Access>,
+    /// Whether some clients may not have all bits.
+    limits: bool,
+    issues: u32,
     /// Pairs of bits of different clients that were seen beside each other.
     seen: Vec<Row>,
 }
@@ -143,7 +146,8 @@ impl Run {
         let now = engine::Time(1_000_000_000);
         let clients: BTreeMap<u64, Client> = (1..4).map(|n| (n, Client::default())).collect();
         clients.keys().for_each(|client| machine.open_session(now, *client));
-        Run { machine, now, kind, clients, demands: BTreeMap::new(), seen: Vec::new() }
+        let demands = BTreeMap::new();
+        Run { machine, now, kind, clients, demands, limits: false, issues: 0, seen: Vec::new() }
     }
 
     fn client(&mut self, number: u64) -> &mut Client {
@@ -176,12 +180,29 @@ impl Run {
 
     fn issue_of(&self, client: u64, wanted: CapBits) -> Issue {
         let may_delegate = wanted.intersects(CapBits::FILE_LAZY);
-        Issue { ino: World::INO, kind: self.kind, client, wanted, may_delegate }
+        Issue {
+            ino: World::INO,
+            kind: self.kind,
+            client,
+            wanted,
+            may_delegate,
+            allowed: self.allowed(client),
+        }
+    }
+
+    /// One client may never write; what another one may have changes with each reply.
+    fn allowed(&self, client: u64) -> CapBits {
+        match (self.limits, client) {
+            (true, 3) => CapBits::ALL - (CapBits::ANY_EXCL | CapBits::ANY_FILE_WRITE),
+            (true, 2) if self.issues % 2 == 1 => CapBits::ALL - CapBits::ANY_EXCL,
+            _ => CapBits::ALL,
+        }
     }
 
     fn issue(&mut self, number: u64, wanted: CapBits) {
         // Messages keep their order with replies.
         self.take_outputs();
+        self.issues += 1;
         let issue = self.issue_of(number, wanted);
         let issued = self.machine.issue(self.now, issue).expect("memory is there");
         self.client(number).inbox.push_back(ToClient::Reply(issued));
@@ -261,6 +282,8 @@ impl Run {
         let has = self.clients.iter().map(|(number, client)| (*number, client.bits()));
         assert_eq!(contradiction(&ROWS, has), None, "what clients have obeys the table");
         for (number, client) in &self.clients {
+            let may_write = !self.limits || *number != 3;
+            assert!(may_write || !client.bits().intersects(CapBits::ANY_FILE_WRITE), "{number}");
             let believed = self.machine.issued(World::INO, *number);
             let is_known = client.cap.map(|cap| cap.id) == self.machine.cap_id(World::INO, *number);
             let has = client.bits();
@@ -302,9 +325,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #[test]
     fn bits_obey_the_table_and_requests_are_executed(
-        steps in steps(), is_directory in any::<bool>()
+        steps in steps(), is_directory in any::<bool>(), limits in any::<bool>()
     ) {
         let mut run = Run::new(if is_directory { Kind::Directory } else { Kind::File });
+        run.limits = limits;
         steps.into_iter().for_each(|step| run.step(step));
         run.settle();
         prop_assert!(run.demands.is_empty(), "each request is executed when clients answer");

@@ -1,7 +1,7 @@
 //! The daemon against a monitor of messages.
 
 use super::*;
-use bytes::Bytes;
+use auth::AuthCaps;
 use maps::MdsInfo;
 use types::{EntityAddr, EntityAddrVec, EntityName, Epoch};
 use wire::{ClientSession, FeatureBits, SessionOp};
@@ -27,7 +27,7 @@ fn peer(kind: EntityType, number: i64) -> Peer {
         name: EntityName::new(kind, "x".to_owned()),
         addrs: EntityAddrVec::default(),
         features: SUPPORTED,
-        caps: Bytes::new(),
+        caps: codec::encode_to_bytes(&AuthCaps { allow_all: true, text: String::new() }),
         seen_addr: EntityAddr::default(),
     }
 }

@@ -48,7 +48,8 @@ impl Rank {
     }
 
     fn inode(&mut self, ino: Ino, client: u64, wanted: CapBits) -> Option<InodeStat> {
-        inode_with_cap(&self.tree, &mut self.caps, self.now, ino, client, wanted)
+        let bits = [wanted, self.allowed(client, ino)];
+        inode_with_cap(&self.tree, &mut self.caps, self.now, ino, client, bits)
     }
 
     fn dentry(&mut self, client: u64, entry: &(Ino, Bytes)) -> Option<ReplyDentry> {

@@ -100,6 +100,10 @@ impl Rank {
     /// A client may ask for the right to write further.
     fn grow(&mut self, client: u64, ino: Ino, message: &ClientCaps) {
         let Some(inode) = self.tree.get(ino).filter(|inode| inode.is_file()) else { return };
+        let allowed = self.caps.allowed(caps::inode_id(ino), client);
+        if !allowed.is_some_and(|allowed| allowed.contains(CapBits::FILE_WRITE)) {
+            return;
+        }
         if message.max_size > max_size(inode) {
             let layout = inode.layout.clone().unwrap_or_default();
             let unit = caps::unit_of(&layout);

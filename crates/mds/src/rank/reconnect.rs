@@ -130,6 +130,7 @@ pub(crate) fn handle_message(
         return rank.handle_message(now, peer, message);
     }
     rank.now = now;
+    rank.permissions.learn(peer);
     let client = peer.client;
     match message.kind {
         ClientReconnect::KIND => handle_reconnect(rank, client, decode_from_peer(message)?),
@@ -185,7 +186,7 @@ fn adopt(rank: &mut Rank, client: u64, ino: Ino, claimed: &ClaimedCap) {
         };
         return rank.send(client, export.encode(features::SUPPORTED));
     };
-    let claim = caps::claim_of(inode, client, claimed);
+    let claim = caps::claim_of(inode, client, claimed, rank.allowed(client, ino));
     if !rank.caps.handle_claim(&claim) {
         let ClaimedCap { issued, .. } = claimed;
         tracing::warn!(client, %ino, %issued, "a client claims what another one has");

@@ -174,7 +174,13 @@ fn setup(is_new: bool) -> Setup {
 
 fn peer(client: u64) -> ClientPeer {
     let name = EntityName::new(EntityType::CLIENT, client.to_string());
-    ClientPeer { client, name, addrs: EntityAddrVec::default() }
+    ClientPeer {
+        client,
+        name,
+        addrs: EntityAddrVec::default(),
+        address: None,
+        caps: std::sync::Arc::new(auth::MdsCaps::allow_all()),
+    }
 }
 
 fn request(op: ClientOp, path: &str) -> ClientRequest {

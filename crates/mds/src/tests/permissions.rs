@@ -1,0 +1,182 @@
+//! Clients whose capabilities do not allow everything.
+
+use super::*;
+use auth::MdsCaps;
+use std::sync::Arc;
+
+const DENIED: i32 = -13;
+
+impl World {
+    /// Client 1 may do everything and has made a few files; client 2 has other capabilities.
+    fn limited(text: &str) -> Self {
+        let mut world = World::new(&[1]);
+        world.rank.set_file_system("cephfs");
+        for directory in ["a", "b"] {
+            world.ask(1, mkdir(directory));
+        }
+        for file in ["a/x", "b/y"] {
+            world.create(1, file);
+        }
+        world.release_all();
+        let caps = Arc::new(MdsCaps::parse(text).unwrap());
+        world.limited.insert(2, ClientPeer { caps, ..peer(2) });
+        world
+    }
+
+    /// Nothing that client 1 holds stands in the way of others.
+    fn release_all(&mut self) {
+        self.send(1, &ClientSession::new(SessionOp::REQUEST_CLOSE, 100).encode(0));
+    }
+
+    fn mounts(&mut self, root: &str) -> Result<(), String> {
+        let open = ClientSession {
+            features: FeatureBits(u64::MAX),
+            metadata: [("root".to_owned(), root.to_owned())].into(),
+            ..ClientSession::new(SessionOp::REQUEST_OPEN, 0)
+        };
+        self.send(2, &open.encode(0));
+        let mut answer: ClientSession = self.take(2);
+        match answer.op {
+            SessionOp::OPEN => Ok(()),
+            _ => Err(answer.metadata.remove("error_string").expect("it says why")),
+        }
+    }
+}
+
+fn open(path: &'static str, flags: u32) -> ClientRequest {
+    let arguments = RequestArguments::of(&OpenArguments { flags, ..OpenArguments::default() });
+    ClientRequest { arguments, ..request(ClientOp::OPEN, path) }
+}
+
+fn set(path: &'static str, mask: u32) -> ClientRequest {
+    let arguments = SetattrArguments { mask, mode: 0o600, ..SetattrArguments::default() };
+    ClientRequest {
+        arguments: RequestArguments::of(&arguments),
+        ..request(ClientOp::SETATTR, path)
+    }
+}
+
+/// An operation on a name, with another one.
+fn with(op: ClientOp, path: &'static str, other: &'static str) -> ClientRequest {
+    ClientRequest { path2: FilePath::new(1, other), ..request(op, path) }
+}
+
+#[test]
+fn a_client_mounts_what_its_capabilities_reach() {
+    for (text, root, is_allowed) in [
+        ("allow *", "/", true),
+        ("allow r path=/a", "/a", true),
+        ("allow r path=/a", "/", false),
+        ("allow rw fsname=cephfs", "/", true),
+        ("allow rw fsname=other", "/", false),
+    ] {
+        let mounted = World::limited(text).mounts(root);
+        assert_eq!(mounted.is_ok(), is_allowed, "{text} {root}: {mounted:?}");
+        let why = mounted.err().unwrap_or_default();
+        assert!(is_allowed || why.contains(text) && why.contains("ceph auth caps"), "{why}");
+    }
+}
+
+#[test]
+fn requests_are_refused_that_capabilities_do_not_allow() {
+    let reads = "allow r path=/a";
+    let mixed = "allow r, allow rw path=/a";
+    let user = "allow rw uid=5";
+    for (text, request, code) in [
+        (reads, look_up("a/x"), 0),
+        (reads, look_up("b/y"), DENIED),
+        (reads, look_up("b"), DENIED),
+        (reads, readdir("a", 10, Bytes::new()), 0),
+        (reads, readdir("b", 10, Bytes::new()), DENIED),
+        (reads, readdir("", 10, Bytes::new()), DENIED),
+        (reads, mkdir("a/n"), DENIED),
+        (reads, create("a/n"), DENIED),
+        (reads, create("a/x"), DENIED),
+        (reads, open("a/x", open_flags::READ_WRITE), DENIED),
+        (reads, open("a/x", open_flags::TRUNCATE), DENIED),
+        (reads, open("a/x", 0), 0),
+        (mixed, open("b/y", 0), 0),
+        (mixed, open("b/y", open_flags::WRITE_ONLY), DENIED),
+        (mixed, mkdir("a/n"), 0),
+        (mixed, mkdir("n"), DENIED),
+        (mixed, request(ClientOp::UNLINK, "b/y"), DENIED),
+        (mixed, request(ClientOp::UNLINK, "a/x"), 0),
+        (mixed, request(ClientOp::RMDIR, "b"), DENIED),
+        (mixed, with(ClientOp::RENAME, "b/z", "a/x"), DENIED),
+        (mixed, with(ClientOp::RENAME, "a/z", "b/y"), DENIED),
+        (mixed, with(ClientOp::RENAME, "a/z", "a/x"), 0),
+        (mixed, with(ClientOp::LINK, "a/l", "b/y"), DENIED),
+        (mixed, set("b/y", setattr_mask::MODE), DENIED),
+        (mixed, set("a/x", setattr_mask::MODE), 0),
+        (mixed, with(ClientOp::SETXATTR, "b/y", "user.k"), DENIED),
+        (mixed, request(ClientOp::GETFILELOCK, "b/y"), -22),
+        ("allow rw path=/a", request(ClientOp::GETFILELOCK, "b/y"), DENIED),
+        ("allow rw root_squash", mkdir("n"), 0),
+        (user, look_up("a/x"), 0),
+        (user, set("a/x", setattr_mask::MODE), 0),
+        (user, mkdir("a/n"), 0),
+        (user, mkdir("n"), DENIED),
+        ("allow rw uid=7", look_up("a/x"), DENIED),
+    ] {
+        let mut world = World::limited(text);
+        world.mounts("/a").unwrap();
+        let told = format!("{text}: {:?} {:?}", request.op, request.path);
+        assert_eq!(world.ask(2, request).result, code, "{told}");
+    }
+}
+
+#[test]
+fn a_reader_gets_no_bits_to_change_an_inode_without_a_request() {
+    let mut world = World::limited("allow r, allow rw path=/a root_squash");
+    world.mounts("/").unwrap();
+    let stat = world.ask(2, open("b/y", 0)).target.unwrap();
+    assert_eq!(stat.cap.caps.to_string(), "pAsLsXsFscr");
+    let asked = ClientCaps {
+        op: CapOp::UPDATE,
+        ino: stat.ino,
+        cap_id: stat.cap.cap_id,
+        seq: stat.cap.seq,
+        issue_seq: stat.cap.seq,
+        caps: stat.cap.caps,
+        wanted: CapBits::FILE_WRITE | CapBits::FILE_BUFFER | CapBits::FILE_EXCL,
+        max_size: 1 << 40,
+        ..ClientCaps::default()
+    };
+    world.send(2, &asked.encode(0));
+    let flushed = ClientCaps {
+        op: CapOp::FLUSH,
+        dirty: CapBits::AUTH_EXCL | CapBits::FILE_EXCL,
+        mode: 0o100_777,
+        size: 9,
+        ..asked
+    };
+    world.send(2, &flushed.encode(0).with_tid(3));
+    assert_eq!(world.take::<ClientCaps>(2).op, CapOp::FLUSH_ACK, "the client does not repeat it");
+    let inode = world.rank.tree().get(namespace::Ino(stat.ino)).unwrap();
+    assert_eq!((inode.mode & 0o777, inode.size), (0o644, 0));
+    assert!(!inode.write_ranges.contains_key(&2));
+    assert!(world.try_take::<ClientCaps>(2).is_none());
+    let written = world.ask(2, open("a/x", open_flags::READ_WRITE)).target.unwrap();
+    assert_eq!(written.cap.caps.to_string(), "pAsLsXsFscrwb", "its user decides");
+}
+
+#[test]
+fn an_open_file_without_a_name_is_used_as_before() {
+    let mut world = World::limited("allow r, allow rw path=/a");
+    world.mounts("/").unwrap();
+    world.ask(2, open("b/y", 0));
+    let opened = world.ask(2, open("a/x", open_flags::READ_WRITE)).target.unwrap();
+    world.open(3);
+    world.submit(3, request(ClientOp::UNLINK, "a/x"));
+    world.obey(2, |_| ());
+    assert_eq!(world.take::<ClientReply>(3).result, 0);
+    let by_number = |ino| FilePath { ino, path: Bytes::new() };
+    let cut = ClientRequest { path: by_number(opened.ino), ..set("", setattr_mask::SIZE) };
+    world.submit(2, cut);
+    world.obey(2, |_| ());
+    assert_eq!(world.take::<ClientReply>(2).result, 0);
+    let other = ClientRequest { path: by_number(opened.ino), ..set("", setattr_mask::MODE) };
+    world.limited.insert(4, ClientPeer { client: 4, ..world.limited[&2].clone() });
+    world.open(4);
+    assert_eq!(world.ask(4, other).result, DENIED, "it has never opened it");
+}
