@@ -394,10 +394,11 @@ impl Daemon for Mds {
         let client = u64::try_from(peer.participant.number);
         match client.ok().filter(|_| peer.participant.kind == EntityType::CLIENT) {
             Some(client) => {
-                self.clients.insert(conn, ClientPeer::new(client, peer));
+                let peer = ClientPeer::new(client, peer);
                 if let Some(rank) = &mut self.rank {
-                    reconnect::connected_anew(rank, client);
+                    reconnect::connected_anew(rank, &peer);
                 }
+                self.clients.insert(conn, peer);
                 self.run(now);
             }
             None => self.outputs.push_back(Output::Close { conn }),

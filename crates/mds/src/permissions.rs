@@ -8,7 +8,6 @@ use crate::plan::Plan;
 use auth::{Caller, MdsAccess, MdsCaps, MdsReach, Ownership};
 use namespace::{AttributeChange, Ino, Inode, Operation, SetAttributes, Tree};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use types::Errno;
 use wire::{CapBits, ClientOp, ClientRequest};
 
@@ -35,10 +34,12 @@ struct Use {
     writes: bool,
     is_owners: bool,
     new_owner: Option<(u32, u32)>,
+    created: Option<(u32, u32)>,
 }
 
 impl Use {
-    const WRITE: Use = Use { reads: false, writes: true, is_owners: false, new_owner: None };
+    const WRITE: Use =
+        Use { reads: false, writes: true, is_owners: false, new_owner: None, created: None };
 }
 
 impl Client {
@@ -61,14 +62,15 @@ impl Permissions {
         }
     }
 
-    /// A client has come, with the capabilities of its ticket.
+    /// A client has a new connection, with the capabilities of its ticket.
+    pub fn replace(&mut self, peer: &ClientPeer) {
+        self.clients.insert(peer.client, Client::new(peer.clone(), &self.file_system));
+    }
+
+    /// A client says something. If it has several connections, the newest one counts.
     pub fn learn(&mut self, peer: &ClientPeer) {
-        let known = self.clients.get(&peer.client);
-        let is_same = |known: &Client| {
-            Arc::ptr_eq(&known.peer.caps, &peer.caps) && known.peer.address == peer.address
-        };
-        if !known.is_some_and(is_same) {
-            self.clients.insert(peer.client, Client::new(peer.clone(), &self.file_system));
+        if !self.clients.contains_key(&peer.client) {
+            self.replace(peer);
         }
     }
 
@@ -77,46 +79,67 @@ impl Permissions {
         self.clients.remove(&client);
     }
 
-    /// Whether a client may mount a directory.
+    /// Whether a client may mount a directory, or anything if it does not say which.
     ///
     /// # Errors
     ///
     /// The text for the client says why not, and what to do.
-    pub fn check_mount(&self, client: u64, root: &str) -> Result<(), String> {
-        let names: Vec<&[u8]> =
-            root.split('/').filter(|name| !name.is_empty()).map(str::as_bytes).collect();
+    pub fn check_mount(&self, client: u64, root: Option<&str>) -> Result<(), String> {
+        let names = root.iter().flat_map(|root| root.split('/')).filter(|name| !name.is_empty());
+        let names: Vec<&[u8]> = names.map(str::as_bytes).collect();
         let Some(known) = self.clients.get(&client) else {
             return Err("the client is not known".to_owned());
         };
-        if known.is_free || known.caps.reach(&names) > MdsReach::Nothing {
+        let reach = match root {
+            Some(_) => known.caps.reach(&names),
+            None => known.caps.reach_anywhere(),
+        };
+        if known.is_free || reach > MdsReach::Nothing {
             return Ok(());
         }
         let (name, text, fs) = (&known.peer.name, known.peer.caps.text(), &self.file_system);
         Err(format!(
             "{name} may not mount '/{}' of file system {fs}: its mds capabilities are '{text}'. Mount a directory \
              that they name, or give it others: ceph auth caps {name} mds 'allow rw fsname={fs}' …",
-            root.trim_start_matches('/')
+            root.unwrap_or_default().trim_start_matches('/')
         ))
     }
 
     /// Bits that a client may have on an inode at all. `held` are those that it may have already, by which
-    /// inodes without a name are judged.
-    pub fn allowed(&self, tree: &Tree, client: u64, ino: Ino, held: Option<CapBits>) -> CapBits {
+    /// inodes without a name are judged. `opened` says whether an open for writing was checked just now.
+    pub fn allowed(
+        &self,
+        tree: &Tree,
+        client: u64,
+        ino: Ino,
+        held: Option<CapBits>,
+        opened: bool,
+    ) -> CapBits {
+        const READ: CapBits = CapBits(!(CapBits::ANY_EXCL.0 | CapBits::ANY_FILE_WRITE.0));
+        const WRITE: CapBits = CapBits(!CapBits::ANY_EXCL.0);
         let Some(known) = self.clients.get(&client) else { return CapBits::PIN };
         if known.is_free {
             return CapBits::ALL;
         }
-        let reach = match (names(tree, ino), held) {
-            (Some(names), _) => known.caps.reach(&names),
-            (None, Some(held)) => return held,
-            // After a take-over, a client claims an inode that it has opened when it had a name.
-            (None, None) => known.caps.reach_anywhere(),
+        let has_opened = opened || held.is_some_and(|held| held.contains(CapBits::FILE_WRITE));
+        let Some(names) = names(tree, ino) else {
+            // It was opened when it had a name.
+            return held.unwrap_or(if has_opened { WRITE } else { READ });
         };
-        match reach {
+        match known.caps.reach(&names) {
             MdsReach::Write => CapBits::ALL,
-            MdsReach::CheckedWrite => CapBits::ALL - CapBits::ANY_EXCL,
-            _ => CapBits::ALL - (CapBits::ANY_EXCL | CapBits::ANY_FILE_WRITE),
+            // It depends on the user: an open for writing must come as a request.
+            MdsReach::CheckedWrite if has_opened => WRITE,
+            MdsReach::CheckedWrite | MdsReach::Read => READ,
+            MdsReach::Nothing => CapBits::PIN,
         }
+    }
+
+    /// Whether a client may know of an inode, unless it has no name.
+    pub fn reaches(&self, tree: &Tree, client: u64, ino: Ino) -> bool {
+        let reach = |known: &Client| names(tree, ino).map(|names| known.caps.reach(&names));
+        let known = self.clients.get(&client);
+        known.is_some_and(|known| known.is_free || reach(known) != Some(MdsReach::Nothing))
     }
 
     /// Whether a client may do what a request was planned to do; `held` are the bits that it may have on an
@@ -180,10 +203,12 @@ impl Client {
             return held.is_some_and(|bits| !done.writes || bits.contains(CapBits::FILE_WRITE));
         };
         let Some(inode) = tree.get(ino) else { return false };
-        let Use { reads, writes, is_owners, new_owner } = done;
+        let Use { reads, writes, is_owners, new_owner, created } = done;
         let inode = Ownership { uid: inode.owner.uid, gid: inode.owner.gid, mode: inode.mode };
         let path = &path;
-        self.caps.allow(&MdsAccess { caller, path, inode, new_owner, reads, writes, is_owners })
+        let access =
+            MdsAccess { caller, path, inode, new_owner, created, reads, writes, is_owners };
+        self.caps.allow(&access)
     }
 }
 
@@ -209,9 +234,12 @@ fn uses_of(tree: &Tree, request: &ClientRequest, plan: &Plan) -> Vec<(Ino, Use)>
     let mut uses: Vec<(Ino, Use)> = Vec::new();
     for operation in &plan.operations {
         match operation {
-            Operation::Create { directory, .. }
-            | Operation::Unlink { directory, .. }
-            | Operation::RemoveDirectory { directory, .. } => uses.push((*directory, Use::WRITE)),
+            Operation::Create { directory, .. } => {
+                uses.push((*directory, Use { created: Some(request.owner()), ..Use::WRITE }));
+            }
+            Operation::Unlink { directory, .. } | Operation::RemoveDirectory { directory, .. } => {
+                uses.push((*directory, Use::WRITE))
+            }
             // Else a name within the client's reach would give it an inode that is out of it.
             Operation::Link { ino, directory, .. } => {
                 uses.extend([(*directory, Use::WRITE), (*ino, Use::WRITE)]);

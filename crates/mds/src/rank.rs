@@ -156,7 +156,6 @@ impl Rank {
             self.handle_session(peer, decode_from_peer(message)?);
         } else if self.sessions.get(client).is_none() {
             // It was closed or evicted; the client opens a new one.
-            self.permissions.forget(client);
             self.send(client, ClientSession::new(SessionOp::CLOSE, 0).encode(0));
         } else {
             match message.kind {
@@ -178,7 +177,15 @@ impl Rank {
             }
         }
         self.settle();
+        self.forget_peer(client);
         Ok(())
+    }
+
+    /// Forgets the capabilities of a client without a session.
+    fn forget_peer(&mut self, client: u64) {
+        if self.sessions.get(client).is_none() {
+            self.permissions.forget(client);
+        }
     }
 
     /// Its tree.
@@ -262,7 +269,7 @@ impl Rank {
             let reason = "the client tells more than 16 KiB about itself; shorten its metadata";
             return self.reject_session(peer.client, reason);
         }
-        let root = message.metadata.get("root").map_or("/", String::as_str);
+        let root = message.metadata.get("root").map(String::as_str);
         if let Err(reason) = self.permissions.check_mount(peer.client, root) {
             tracing::info!(client = peer.client, reason, "a session is rejected");
             return self.reject_session(peer.client, &reason);
@@ -285,7 +292,6 @@ impl Rank {
     }
 
     fn reject_session(&mut self, client: u64, reason: &str) {
-        self.permissions.forget(client);
         let metadata = [("error_string".to_owned(), reason.to_owned())].into();
         let reject = ClientSession { metadata, ..ClientSession::new(SessionOp::REJECT, 0) };
         self.send(client, reject.encode(0));
@@ -366,10 +372,13 @@ impl Rank {
         let Waiting { request, created } = &waiting;
         let planner = self.planner(id.client);
         let planned = match created {
+            // It was allowed, and may have made a file that it may not open again.
             Some(created) => planner.show_again(request, *created),
-            None => planner.plan(request),
+            None => {
+                let plan = planner.plan(request);
+                plan.and_then(|plan| self.check(id.client, request, plan))
+            }
         };
-        let planned = planned.and_then(|plan| self.check(id.client, request, plan));
         let mut plan = match planned {
             Ok(plan) => plan,
             Err(error) => return self.finish(id, request, Err(error)),
@@ -394,10 +403,12 @@ impl Rank {
         self.permissions.check(&self.tree, client, request, &plan, held).map(|()| plan)
     }
 
-    /// Bits that a client may have on an inode at all.
-    fn allowed(&self, client: u64, ino: Ino) -> CapBits {
+    /// Bits that a client may have on an inode at all, with those that it wants by a request that was
+    /// checked.
+    fn allowed(&self, client: u64, ino: Ino, wanted: CapBits) -> CapBits {
         let held = self.caps.allowed(caps::inode_id(ino), client);
-        self.permissions.allowed(&self.tree, client, ino, held)
+        let opened = wanted.contains(CapBits::FILE_WRITE);
+        self.permissions.allowed(&self.tree, client, ino, held, opened)
     }
 
     fn planner(&self, client: u64) -> Planner<'_> {
@@ -487,7 +498,8 @@ impl Rank {
         let shown = result.as_ref().ok().map(|(shown, _)| shown);
         let user = shown.and_then(|shown| {
             let inode = self.tree.get(shown.target?)?;
-            Some(caps::issue_of(inode, client, shown.wanted, self.allowed(client, inode.ino)))
+            let allowed = self.allowed(client, inode.ino, shown.wanted);
+            Some(caps::issue_of(inode, client, shown.wanted, allowed))
         });
         self.caps.end_request(self.now, id, user.as_slice());
         self.take_cap_outputs();

@@ -1,11 +1,12 @@
 //! Capabilities for a file system (`MDSAuthCaps`).
 //!
 //! ```text
-//! grant = "allow" FLAGS [fsname=NAME] [path=PATH] [root_squash] [uid=N] [gids=N,N...] [network]
+//! grant = "allow" FLAGS [fsname=NAME] [path=PATH] [root_squash] [uid=N [gids=N,N...]] [network]
 //! ```
 //!
-//! One grant must allow all that a request needs. A grant with `uid` is for requests of that user alone, who
-//! then needs the permissions of the inode, too: the client is not trusted to have checked them.
+//! One grant must allow all that a request does to an inode. A grant with `uid` is for requests of that user
+//! alone, who then needs the permissions of the inode, too: the client is not trusted to have checked them.
+//! Nor is it believed which groups the user is in, beyond those that the grant names.
 
 use super::{CapsError, network::Network, scanner::Scanner};
 use crate::AuthCaps;
@@ -14,7 +15,7 @@ use std::net::IpAddr;
 /// In order of parsing: the first match is taken, so longer flags come first.
 const FLAGS: [&str; 11] =
     ["*", "all", "rwfps", "rwps", "rwfp", "rwfs", "rwp", "rws", "rwf", "rw", "r"];
-/// Permission bits of an inode: reading, writing and searching, of the last class.
+/// Permission bits of an inode, of the last class.
 const MODE_READ: u32 = 4;
 const MODE_WRITE: u32 = 2;
 
@@ -51,6 +52,8 @@ pub struct MdsAccess<'a> {
     pub inode: Ownership,
     /// Owner and group after the request, if it changes them.
     pub new_owner: Option<(u32, u32)>,
+    /// Owner and group of what the request creates in a directory.
+    pub created: Option<(u32, u32)>,
     /// The request reads.
     pub reads: bool,
     /// The request changes the inode, or an entry of it.
@@ -59,7 +62,7 @@ pub struct MdsAccess<'a> {
     pub is_owners: bool,
 }
 
-/// The most that a client may do below a path, whatever its user.
+/// The most that a client may do at a path, whatever its user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MdsReach {
     /// Nothing.
@@ -198,10 +201,15 @@ impl MdsGrant {
             return false;
         }
         let is_in_group = |gid: u32| {
-            caller.gid == gid
-                || self.gids.contains(&gid)
-                || self.gids.is_empty() && caller.groups.contains(&u64::from(gid))
+            let is_claimed = caller.gid == gid || caller.groups.contains(&u64::from(gid));
+            is_claimed && self.gids.contains(&gid)
         };
+        // Else a file of another user could be made, which other hosts would execute as that user.
+        if let Some((uid, gid)) = access.created
+            && (uid != caller.uid || !self.gids.is_empty() && !is_in_group(gid))
+        {
+            return false;
+        }
         // An owner may give the inode to a group that it is in, and to no other owner.
         if let Some((uid, gid)) = access.new_owner
             && (uid != inode.uid || gid != inode.gid && !is_in_group(gid))
@@ -238,7 +246,7 @@ fn read_grant(s: &mut Scanner<'_>) -> Option<MdsGrant> {
         s.spaced("uid=")?;
         s.number()
     });
-    let gids = s.attempt(read_gids).unwrap_or_default();
+    let gids = uid.and_then(|_| s.attempt(read_gids)).unwrap_or_default();
     let network = s.network_clause().map(|text| Network::parse(&text));
     let names = path.iter().flat_map(|path| path.split('/')).filter(|name| !name.is_empty());
     let path = names.map(str::to_owned).collect();

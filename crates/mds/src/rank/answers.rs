@@ -48,7 +48,7 @@ impl Rank {
     }
 
     fn inode(&mut self, ino: Ino, client: u64, wanted: CapBits) -> Option<InodeStat> {
-        let bits = [wanted, self.allowed(client, ino)];
+        let bits = [wanted, self.allowed(client, ino, wanted)];
         inode_with_cap(&self.tree, &mut self.caps, self.now, ino, client, bits)
     }
 

@@ -50,6 +50,7 @@ impl Rank {
         // The same message may say that the client wants to write at all.
         if is_known {
             self.grow(client, ino, message);
+            self.refuse_to_write(client, ino, message);
         }
         self.tend_released(ino);
         Ok(())
@@ -63,7 +64,9 @@ impl Rank {
         message: &ClientCaps,
         xattrs: Option<BTreeMap<Bytes, Bytes>>,
     ) {
-        let dirty = message.dirty & self.caps.issued(caps::inode_id(ino), client);
+        // It may have been moved out of the client's reach.
+        let allowed = self.allowed(client, ino, CapBits::NONE);
+        let dirty = message.dirty & self.caps.issued(caps::inode_id(ino), client) & allowed;
         if dirty.is_empty() {
             return;
         }
@@ -97,11 +100,30 @@ impl Rank {
         changed.expect("the inode exists, and flushes are not refused");
     }
 
+    /// A client wants to write by a capability, and may not, or only by a request that is checked. It loses
+    /// the capability, so that it sends that request: it would wait for ever.
+    fn refuse_to_write(&mut self, client: u64, ino: Ino, message: &ClientCaps) {
+        let wants = message.wanted.contains(CapBits::FILE_WRITE);
+        if !wants || self.allowed(client, ino, CapBits::NONE).contains(CapBits::FILE_WRITE) {
+            return;
+        }
+        if self.caps.handle_release(self.now, &caps::release_of(client, message)) {
+            let mseq = message.mseq.wrapping_add(1);
+            let export = ClientCaps {
+                op: CapOp::EXPORT,
+                ino: ino.0,
+                cap_id: message.cap_id,
+                mseq,
+                ..ClientCaps::default()
+            };
+            self.push(client, export.encode(features::SUPPORTED));
+        }
+    }
+
     /// A client may ask for the right to write further.
     fn grow(&mut self, client: u64, ino: Ino, message: &ClientCaps) {
         let Some(inode) = self.tree.get(ino).filter(|inode| inode.is_file()) else { return };
-        let allowed = self.caps.allowed(caps::inode_id(ino), client);
-        if !allowed.is_some_and(|allowed| allowed.contains(CapBits::FILE_WRITE)) {
+        if !self.allowed(client, ino, CapBits::NONE).contains(CapBits::FILE_WRITE) {
             return;
         }
         if message.max_size > max_size(inode) {

@@ -16,8 +16,8 @@ use namespace::Ino;
 use std::collections::BTreeSet;
 use types::{PoolId, features};
 use wire::{
-    CapOp, ClaimedCap, ClientCaps, ClientReconnect, ClientRequest, ClientSession, FeatureBits,
-    MessageBody, PeerFault, SessionOp, decode_from_peer,
+    CapBits, CapOp, ClaimedCap, ClientCaps, ClientReconnect, ClientRequest, ClientSession,
+    FeatureBits, MessageBody, PeerFault, SessionOp, decode_from_peer,
 };
 
 /// A rank as it was opened. Its clients are awaited until [`activate`].
@@ -80,9 +80,13 @@ pub(crate) fn overdue(rank: &Rank, now: Time) -> Option<u64> {
 /// A client has a new connection. A lost one is resumed without a word to the server, so where a client that
 /// has a session comes by a new one, messages may be lost: it must open a new session. A client that is
 /// awaited comes by a new one; one that is back already, while others are awaited, has lost that.
-pub(crate) fn connected_anew(rank: &mut Rank, client: u64) {
+pub(crate) fn connected_anew(rank: &mut Rank, peer: &ClientPeer) {
+    let client = peer.client;
     let is_awaited = rank.awaited.as_ref().is_some_and(|awaited| awaited.has(client));
-    if is_awaited || rank.sessions.get(client).is_none() {
+    if is_awaited {
+        return rank.permissions.replace(peer);
+    }
+    if rank.sessions.get(client).is_none() {
         return;
     }
     tracing::info!(client, "a client has lost its connection and must open a new session");
@@ -145,6 +149,7 @@ pub(crate) fn handle_message(
         _ if rank.sessions.get(client).is_some() => park(rank, peer, message),
         _ => rank.send(client, ClientSession::new(SessionOp::CLOSE, 0).encode(0)),
     }
+    rank.forget_peer(client);
     Ok(())
 }
 
@@ -175,7 +180,8 @@ fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
 }
 
 fn adopt(rank: &mut Rank, client: u64, ino: Ino, claimed: &ClaimedCap) {
-    let Some(inode) = rank.tree.get(ino) else {
+    let is_reached = rank.permissions.reaches(&rank.tree, client, ino);
+    let Some(inode) = rank.tree.get(ino).filter(|_| is_reached) else {
         // Without a target the client drops the capability.
         let export = ClientCaps {
             op: CapOp::EXPORT,
@@ -186,10 +192,15 @@ fn adopt(rank: &mut Rank, client: u64, ino: Ino, claimed: &ClaimedCap) {
         };
         return rank.send(client, export.encode(features::SUPPORTED));
     };
-    let claim = caps::claim_of(inode, client, claimed, rank.allowed(client, ino));
+    // An open for writing that was allowed was recorded.
+    let wanted = match inode.write_ranges.contains_key(&client) {
+        true => CapBits::FILE_WRITE,
+        false => CapBits::NONE,
+    };
+    let claim = caps::claim_of(inode, client, claimed, rank.allowed(client, ino, wanted));
     if !rank.caps.handle_claim(&claim) {
         let ClaimedCap { issued, .. } = claimed;
-        tracing::warn!(client, %ino, %issued, "a client claims what another one has");
+        tracing::warn!(client, %ino, %issued, "a client claims what another one has, or what it may not have");
     }
     if let Err(error) = rank.locks.reclaim(client, ino, &claimed.locks) {
         tracing::warn!(client, %ino, %error, "file locks are lost that a client claims");

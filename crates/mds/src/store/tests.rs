@@ -637,11 +637,11 @@ fn an_eviction_outlives_a_monitor_that_cannot_answer() {
 fn a_client_that_came_back_and_is_lost_while_others_are_awaited_opens_a_new_session() {
     let (mut world, ino) = shared_file_after_a_crash(false);
     world.claim(1);
-    reconnect::connected_anew(world.rank(), 2);
+    reconnect::connected_anew(world.rank(), &peer(2));
     world.pump();
     assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::OPEN), "it is awaited");
     world.ask(1, mkdir("a"));
-    reconnect::connected_anew(world.rank(), 1);
+    reconnect::connected_anew(world.rank(), &peer(1));
     world.finish();
     let sessions = &world.clients[&1].sessions;
     assert_eq!(sessions.last(), Some(&SessionOp::CLOSE));
@@ -854,7 +854,7 @@ fn a_session_with_large_inodes_ends_by_records_that_fit_into_frames() {
         world.ask(1, ClientRequest { path2, data, ..request(ClientOp::SETXATTR, &name) });
         world.finish();
     }
-    reconnect::connected_anew(world.rank(), 1);
+    reconnect::connected_anew(world.rank(), &peer(1));
     world.finish();
     assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
 }

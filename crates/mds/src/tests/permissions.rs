@@ -142,7 +142,6 @@ fn a_reader_gets_no_bits_to_change_an_inode_without_a_request() {
         max_size: 1 << 40,
         ..ClientCaps::default()
     };
-    world.send(2, &asked.encode(0));
     let flushed = ClientCaps {
         op: CapOp::FLUSH,
         dirty: CapBits::AUTH_EXCL | CapBits::FILE_EXCL,
@@ -155,9 +154,73 @@ fn a_reader_gets_no_bits_to_change_an_inode_without_a_request() {
     let inode = world.rank.tree().get(namespace::Ino(stat.ino)).unwrap();
     assert_eq!((inode.mode & 0o777, inode.size), (0o644, 0));
     assert!(!inode.write_ranges.contains_key(&2));
-    assert!(world.try_take::<ClientCaps>(2).is_none());
+    let told: ClientCaps = world.take(2);
+    assert_eq!(told.op, CapOp::EXPORT);
     let written = world.ask(2, open("a/x", open_flags::READ_WRITE)).target.unwrap();
     assert_eq!(written.cap.caps.to_string(), "pAsLsXsFscrwb", "its user decides");
+}
+
+#[test]
+fn a_right_to_write_that_depends_on_the_user_comes_with_an_open_only() {
+    let mut world = World::limited("allow rw uid=5");
+    world.mounts("/").unwrap();
+    let mode = ClientRequest { path: FilePath::new(1, "a/x"), ..set("a/x", setattr_mask::MODE) };
+    assert_eq!(world.ask(2, mode).result, 0);
+    let stat = world.ask(2, look_up("a/x")).target.unwrap();
+    assert_eq!(stat.cap.caps.to_string(), "pAsLsXsFscr");
+    let wants = ClientCaps {
+        op: CapOp::UPDATE,
+        ino: stat.ino,
+        cap_id: stat.cap.cap_id,
+        seq: stat.cap.seq,
+        issue_seq: stat.cap.seq,
+        caps: stat.cap.caps,
+        wanted: CapBits::FILE_WRITE | CapBits::FILE_BUFFER,
+        max_size: 1 << 40,
+        ..ClientCaps::default()
+    };
+    world.send(2, &wants.encode(0));
+    let told: ClientCaps = world.take(2);
+    assert_eq!(
+        (told.op, told.cap_id),
+        (CapOp::EXPORT, stat.cap.cap_id),
+        "it must ask by a request"
+    );
+    let opened = world.ask(2, open("a/x", open_flags::WRITE_ONLY)).target.unwrap();
+    assert_eq!(opened.cap.caps.to_string(), "pAsLsXsFscrwb");
+    let again = ClientCaps {
+        cap_id: opened.cap.cap_id,
+        seq: opened.cap.seq,
+        issue_seq: opened.cap.seq,
+        ..wants
+    };
+    world.send(2, &again.encode(0));
+    assert!(world.rank.tree().get(namespace::Ino(stat.ino)).unwrap().write_ranges.contains_key(&2));
+}
+
+#[test]
+fn an_inode_that_was_moved_out_of_reach_is_not_changed_by_what_was_held() {
+    let mut world = World::limited("allow r, allow rw path=/a");
+    world.mounts("/").unwrap();
+    let stat = world.ask(2, open("a/x", open_flags::READ_WRITE)).target.unwrap();
+    assert!(stat.cap.caps.contains(CapBits::AUTH_EXCL));
+    world.open(3);
+    world.submit(3, with(ClientOp::RENAME, "b/moved", "a/x"));
+    while let Some((_, asked)) = world.try_take::<ClientCaps>(2) {
+        world.answer(2, asked, |_| ());
+    }
+    let flush = ClientCaps {
+        op: CapOp::FLUSH,
+        ino: stat.ino,
+        cap_id: stat.cap.cap_id,
+        dirty: CapBits::AUTH_EXCL,
+        mode: 0o100_777,
+        caps: stat.cap.caps,
+        seq: 100,
+        ..ClientCaps::default()
+    };
+    world.send(2, &flush.encode(0));
+    assert_eq!(world.rank.tree().get(namespace::Ino(stat.ino)).unwrap().mode & 0o777, 0o644);
 }
 
 #[test]

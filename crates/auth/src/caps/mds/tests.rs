@@ -24,6 +24,7 @@ fn invalid_text_is_refused_where_it_goes_wrong() {
         ("allow w", "w"),
         ("allow rw path=", ""),
         ("allow rw uid=x", "x"),
+        ("allow rw gids=9", "gids=9"),
         ("allow rw;", ""),
         ("", ""),
         ("deny *", "deny *"),
@@ -81,8 +82,11 @@ fn requests_are_allowed_by_one_grant_with_path_user_and_mode() {
         ("allow rw uid=1000", root, inode(0, 0, 0o777), true, false, false),
         ("allow rw uid=1000", user, inode(1000, 0, 0o200), false, true, true),
         ("allow rw uid=1000", user, inode(1000, 0, 0o200), true, true, false),
-        ("allow rw uid=1000", user, inode(0, 4, 0o060), true, true, true),
+        ("allow rw uid=1000", user, inode(0, 4, 0o060), true, false, false),
+        ("allow rw uid=1000 gids=4", user, inode(0, 4, 0o060), true, true, true),
+        ("allow rw uid=1000 gids=4,5", user, inode(0, 5, 0o060), true, false, false),
         ("allow rw uid=1000 gids=1000", user, inode(0, 4, 0o060), true, false, false),
+        ("allow rw uid=1000 gids=4", (1000, 0, &[4]), inode(0, 0, 0o060), true, false, false),
         ("allow rw uid=1000 gids=9", user, inode(1000, 9, 0o666), true, false, false),
         ("allow rw uid=1000", user, inode(0, 0, 0o004), true, false, true),
         ("allow rw uid=1000", user, inode(0, 0, 0o004), true, true, false),
@@ -95,6 +99,7 @@ fn requests_are_allowed_by_one_grant_with_path_user_and_mode() {
             path: &names("/a"),
             inode,
             new_owner: None,
+            created: None,
             reads,
             writes,
             is_owners: false,
@@ -106,13 +111,14 @@ fn requests_are_allowed_by_one_grant_with_path_user_and_mode() {
 
 #[test]
 fn a_named_user_changes_mode_and_owner_of_its_own_inodes_only() {
-    let caps = MdsCaps::parse("allow rw uid=1000").unwrap();
+    let caps = MdsCaps::parse("allow rw uid=1000 gids=1000,4").unwrap();
     let allows = |owner: u32, new_owner| {
         caps.allow(&MdsAccess {
             caller: Caller { uid: 1000, gid: 1000, groups: &[4] },
             path: &[],
             inode: Ownership { uid: owner, gid: 1000, mode: 0o466 },
             new_owner,
+            created: None,
             reads: false,
             writes: true,
             is_owners: true,
