@@ -246,8 +246,17 @@ impl Planner<'_> {
     }
 
     fn open(&self, request: &ClientRequest) -> Result<Plan, Errno> {
-        let target = self.walk(&request.path)?.existing()?;
-        self.open_existing(request, target)
+        let place = self.walk(&request.path)?;
+        let plan = self.open_existing(request, place.existing()?)?;
+        // Linux opens a name that it has not looked up, and takes it from the reply.
+        Ok(match place.entry {
+            Some(entry) => {
+                let mut plan = plan.with(entry.0, Access::look_up());
+                plan.shown.dentry = Some(entry);
+                plan
+            }
+            None => plan,
+        })
     }
 
     fn open_existing(&self, request: &ClientRequest, target: Ino) -> Result<Plan, Errno> {

@@ -215,6 +215,19 @@ fn attributes_that_do_not_decode_are_not_acknowledged() {
 }
 
 #[test]
+fn an_open_of_a_name_tells_the_name() {
+    let mut world = World::new(&[1, 2]);
+    let file = world.create(1, "file");
+    let arguments = RequestArguments::of(&OpenArguments::default());
+    let by_name = ClientRequest { arguments, ..request(ClientOp::OPEN, "file") };
+    let by_number =
+        ClientRequest { path: FilePath { ino: file.ino, path: Bytes::new() }, ..by_name.clone() };
+    let told = |reply: ClientReply| reply.dentry.map(|dentry| dentry.name);
+    assert_eq!(told(world.ask(1, by_name)), Some("file".into()));
+    assert_eq!(told(world.ask(1, by_number)), None);
+}
+
+#[test]
 fn a_special_file_is_no_directory() {
     let mut world = World::new(&[1]);
     for mode in [0o040_755, 0o120_777, 1 << 20] {
