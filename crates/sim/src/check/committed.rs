@@ -63,6 +63,13 @@ impl Committed {
         self.merged.get(&pg.id()).is_some_and(|merged| pg.interval() < *merged)
     }
 
+    /// Whether the group has been split or merged since, as others know.
+    fn is_of_another_division(&self, pg: &Pg) -> bool {
+        self.groups.get(&pg.id()).is_some_and(|newest| {
+            newest.hash_bits != pg.members().hash_bits && newest.interval > pg.interval()
+        })
+    }
+
     /// Takes what a primary says is committed.
     fn note(&mut self, osd: OsdId, pg: &Pg) -> Result<(), String> {
         let key = (osd, pg.pg_shard());
@@ -77,6 +84,9 @@ impl Committed {
             return Ok(());
         }
         self.serving.insert(key);
+        if self.is_of_another_division(pg) {
+            return Ok(());
+        }
         let head = pg.log().head();
         let hash_bits = pg.members().hash_bits;
         let served = match known {
