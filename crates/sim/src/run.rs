@@ -20,7 +20,9 @@ use crate::scenario::Scenario;
 use crate::world::World;
 use admin::{await_commands, command, restore};
 use boot::{boot, prepare};
-use clean::{become_clean, fall_silent, is_filled_again, is_stuck_for_room, is_stuck_for_rot};
+use clean::{
+    become_clean, become_settled, fall_silent, is_filled_again, is_stuck_for_room, is_stuck_for_rot,
+};
 use looking::{look_at_everything, look_at_the_undamaged, make_room, remove_half};
 use repairs::{finish_removal, finish_replacement, leave, purge, replace, rot};
 use scrub::scrub;
@@ -174,6 +176,8 @@ fn play(world: &mut World) -> Result<Report, String> {
     }
     run_for(world, watches::LOSS_NOTICED);
     watches::check_open(&world.records.watching, world.now())?;
+    // The end of a watch is a write.
+    become_settled(world);
     let undecided = check_history(world)?;
     let damaged = check_stores(world)?;
     Ok(Report { undecided, damaged, ..report(world) })

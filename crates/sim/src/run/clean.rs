@@ -142,6 +142,11 @@ pub(crate) fn is_full(world: &World) -> bool {
 pub(crate) fn fall_silent(world: &mut World) {
     run_for(world, QUIET);
     run_until(world, DISKS_LIMIT, |world| quiet::check(world).is_ok());
+    become_settled(world);
+}
+
+/// Waits until no copy holds changes, and disks have no background work.
+pub(crate) fn become_settled(world: &mut World) {
     if world.scenario.cluster.erasure.is_some() {
         run_until(world, SETTLED_LIMIT, now_and_then(are_settled));
         run_until(world, DISKS_LIMIT, |world| quiet::check(world).is_ok());
