@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Clients are not delayed. An object that is written while its chunk is scanned is not compared, but scanned
-//! again, a few times; then it is left to the next scrub, as *busy*. That is sound because the primary's log
+//! again, a few times; then it is left to the next scrub, as *busy*. A round that meets recoveries as often
+//! ends without result. Comparing is sound because the primary's log
 //! has every write that any member may have applied: an object without a log entry above the version that
 //! was committed when the chunk began was the same for all members while they read it.
 //!
@@ -72,7 +73,7 @@ pub enum End {
     Complete,
     /// A member refused its reservation.
     Refused(Member),
-    /// A store cannot list its objects.
+    /// A store cannot list its objects, or objects were recovered all the time.
     Failed(Member),
 }
 
@@ -366,11 +367,17 @@ impl Round {
         let Chunk { mut end, since, recoveries, mut maps, tries, family, .. } = *chunk;
         // A member that has far more objects than the primary returns only the first of them.
         end = maps.values().filter_map(|map| map.until.clone()).chain([end]).min().expect("one");
-        // The objects that were recovered meanwhile are not known, so all count as written: it is rare.
-        let written = match recoveries.is_some() && recoveries == view.recoveries {
-            true => written_since(view, since),
-            false => None,
+        // The objects that were recovered meanwhile are not known, so all count as written.
+        let was_recovering = recoveries.is_none() || recoveries != view.recoveries;
+        let written = match was_recovering {
+            true => None,
+            false => written_since(view, since),
         };
+        // Nothing would have been compared: another round must do it when the group has recovered. A finding of
+        // this one may be what is being repaired.
+        if was_recovering && tries + 1 >= TRIES_MAX {
+            return self.stop(End::Failed(self.whoami));
+        }
         let is_still = |name: &HObject| written.as_ref().is_some_and(|w| !w.contains(name));
         let mut again = BTreeSet::new();
         for map in maps.values_mut() {

@@ -298,6 +298,17 @@ fn what_was_being_recovered_when_its_chunk_was_asked_for_is_looked_at_again() {
     assert_eq!(scans, 3);
 }
 
+/// Repairs of what a round has found must not end it as if the rest were sound.
+#[test]
+fn a_round_beside_a_recovery_that_does_not_end_is_not_complete() {
+    let mut world = World::new(2);
+    (0..10).for_each(|number| world.write(number, "text"));
+    world.apply(member(1), vec![Change::Truncate { object: object(4), size: 1 }]);
+    world.recoveries = None;
+    let (end, findings, _) = world.scrub(Level::Deep, |_| ());
+    assert_eq!((end, findings), (End::Failed(PRIMARY), vec![]));
+}
+
 #[test]
 fn what_is_written_all_the_time_is_left_alone() {
     let mut world = World::new(2);
