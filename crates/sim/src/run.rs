@@ -174,13 +174,18 @@ fn play(world: &mut World) -> Result<Report, String> {
         scrub(world)?;
         fall_silent(world);
     }
-    run_for(world, watches::LOSS_NOTICED);
-    watches::check_open(&world.records.watching, world.now())?;
-    // The end of a watch is a write.
-    become_settled(world);
+    end_watches(world)?;
     let undecided = check_history(world)?;
     let damaged = check_stores(world)?;
     Ok(Report { undecided, damaged, ..report(world) })
+}
+
+/// Waits until the loss of watchers has been noticed. The end of a watch is a write.
+fn end_watches(world: &mut World) -> Result<(), String> {
+    run_for(world, watches::LOSS_NOTICED);
+    watches::check_open(&world.records.watching, world.now())?;
+    become_settled(world);
+    Ok(())
 }
 
 /// Checks the history only: copies cannot be checked, because needed maps cannot be made.

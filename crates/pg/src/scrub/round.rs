@@ -369,12 +369,9 @@ impl Round {
         end = maps.values().filter_map(|map| map.until.clone()).chain([end]).min().expect("one");
         // The objects that were recovered meanwhile are not known, so all count as written.
         let was_recovering = recoveries.is_none() || recoveries != view.recoveries;
-        let written = match was_recovering {
-            true => None,
-            false => written_since(view, since),
-        };
-        // Nothing would have been compared: another round must do it when the group has recovered. A finding of
-        // this one may be what is being repaired.
+        let written = (!was_recovering).then(|| written_since(view, since)).flatten();
+        // Nothing would have been compared: another round must do it when the group has recovered. A finding
+        // of this one may be what is being repaired.
         if was_recovering && tries + 1 >= TRIES_MAX {
             return self.stop(End::Failed(self.whoami));
         }
