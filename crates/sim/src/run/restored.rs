@@ -81,14 +81,24 @@ fn go_back(world: &mut World, restore: Restore) {
 fn go_on(world: &mut World) {
     world.scenario.faults.weights.clear();
     inject::set_busy(world, true);
-    run_for(world, SETTLED);
+    run_with_clients(world, SETTLED);
     inject::apply(world, Fault::CreatePool);
     renew_clients(world);
-    run_for(world, AFTERWARDS);
+    run_with_clients(world, AFTERWARDS);
     inject::apply(world, Fault::CreatePool);
     renew_clients(world);
     inject::heal(world);
-    run_for(world, AFTERWARDS);
+    run_with_clients(world, AFTERWARDS);
+}
+
+/// Time passes. Clients rest once the history is large enough for the checkers: objects that have grown are
+/// read as a whole.
+fn run_with_clients(world: &mut World, duration: Duration) {
+    let until = world.now() + duration;
+    if run_until(world, duration, |world| world.records.history.is_full()) {
+        inject::set_busy(world, false);
+        run_for(world, until.since(world.now()));
+    }
 }
 
 /// Some clients end, and new ones get ids of their own.
