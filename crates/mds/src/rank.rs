@@ -170,7 +170,7 @@ impl Rank {
                 }
                 // Its connection was lost, or it comes too late: what it claims may be another client's by
                 // now. It opens a new session.
-                ClientReconnect::KIND => self.close_session(client, 0),
+                ClientReconnect::KIND => self.drop_session(client),
                 ClientLease::KIND => self.handle_lease(client, decode_from_peer(message)?),
                 kind if WITHOUT_EFFECT.contains(&kind) => {}
                 kind => return Err(PeerFault::NotExpected { kind }),
@@ -298,29 +298,44 @@ impl Rank {
     }
 
     fn close_session(&mut self, client: u64, sequence: u64) {
+        for ino in self.end_session(client, sequence) {
+            self.forget_unused(ino);
+            self.log.close();
+        }
+    }
+
+    /// Ends the session of a client that has not asked for that, and is not fenced: it may still write. The
+    /// ends up to which it may have written stay recorded. A file without a name that it has open stays until
+    /// another server takes over and no client claims it.
+    fn drop_session(&mut self, client: u64) {
+        self.caps.leave_ranges(client);
+        self.end_session(client, 0);
+    }
+
+    /// Ends a session; returns the inodes on which the client had capabilities.
+    fn end_session(&mut self, client: u64, sequence: u64) -> Vec<Ino> {
         if let Some(awaited) = &mut self.awaited {
             awaited.close(client);
         }
         self.evicting.remove(&client);
         self.permissions.forget(client);
+        let mut released = Vec::new();
         if self.sessions.close(client) {
             self.log.change_session(client, &Change::SessionGone(client));
-            self.release_all(client);
+            released = self.release_all(client);
         }
         self.send(client, ClientSession::new(SessionOp::CLOSE, sequence).encode(0));
+        released
     }
 
     /// Ends the requests of a client whose session has ended, and takes its capabilities.
-    fn release_all(&mut self, client: u64) {
+    fn release_all(&mut self, client: u64) -> Vec<Ino> {
         self.waiting.retain(|id, _| id.client != client);
         let answers = self.locks.remove_client(client);
         self.answer_lock_requests(answers);
         let released = self.caps.close_session(self.now, client);
         self.take_cap_outputs();
-        for ino in released {
-            self.forget_unused(Ino(ino.0));
-            self.log.close();
-        }
+        released.into_iter().map(|ino| Ino(ino.0)).collect()
     }
 
     fn handle_request(&mut self, client: u64, tid: u64, request: ClientRequest) {

@@ -90,7 +90,7 @@ pub(crate) fn connected_anew(rank: &mut Rank, peer: &ClientPeer) {
         return;
     }
     tracing::info!(client, "a client has lost its connection and must open a new session");
-    rank.close_session(client, 0);
+    rank.drop_session(client);
     if rank.awaited.is_none() {
         rank.settle();
     }
@@ -156,13 +156,13 @@ pub(crate) fn handle_message(
 fn park(rank: &mut Rank, peer: &ClientPeer, message: &Message) {
     let awaited = rank.awaited.as_mut().expect("clients are awaited");
     if !awaited.park(peer, message) {
-        rank.close_session(peer.client, 0);
+        rank.drop_session(peer.client);
     }
 }
 
 fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
     if !rank.awaited.as_ref().is_some_and(|awaited| awaited.has(client)) {
-        return rank.close_session(client, 0);
+        return rank.drop_session(client);
     }
     rank.caps.handle_renewal(rank.now, client);
     for (ino, claimed) in &message.caps {

@@ -192,3 +192,31 @@ fn file_locks_of_two_clients_wait_for_each_other() {
     world.send(2, &ClientSession::new(SessionOp::REQUEST_CLOSE, 99).encode(0));
     assert_eq!(world.take::<ClientReply>(3).result, 0);
 }
+
+/// The client may still write to it. Its next session does not have the capability.
+#[test]
+fn an_open_file_without_a_name_outlives_a_session_whose_connection_is_lost() {
+    let mut world = World::new(&[1, 2]);
+    let lost = world.create(1, "lost");
+    let ended = world.create(1, "ended");
+    for name in ["lost", "ended"] {
+        world.submit(2, request(ClientOp::UNLINK, name));
+        while let Some((_, told)) = world.try_take::<ClientCaps>(1) {
+            if told.op == CapOp::REVOKE {
+                world.answer(1, told, |_| ());
+            }
+        }
+        assert_eq!(world.take::<ClientReply>(2).result, 0);
+    }
+    let has = |world: &World, ino| world.rank.tree().get(namespace::Ino(ino)).is_some();
+    assert!(has(&world, lost.ino) && has(&world, ended.ino));
+    let release = ClientCapRelease {
+        items: vec![CapItem { ino: ended.ino, cap_id: ended.cap.cap_id, mseq: 0, issue_seq: 99 }],
+        ..ClientCapRelease::default()
+    };
+    world.send(1, &release.encode(0));
+    assert!(!has(&world, ended.ino), "no client has it open");
+    crate::rank::reconnect::connected_anew(&mut world.rank, &peer(1));
+    world.take_outputs();
+    assert!(has(&world, lost.ino));
+}
