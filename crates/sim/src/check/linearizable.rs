@@ -24,8 +24,6 @@ const STATES_MAX: usize = 300_000;
 /// Bound for bytes of objects that the search copied, since states of large objects take longer than others;
 /// beyond it the search ends undecided.
 const COPIED_BYTES_MAX: usize = 8 << 30;
-/// Bound for bytes of the paths that the search may come back to; beyond it the search ends undecided.
-const OPEN_BYTES_MAX: usize = 1 << 30;
 
 /// Result of a search.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,12 +63,6 @@ struct Path {
     /// Number of steps without a response in `order`.
     unanswered: usize,
     object: Object,
-}
-
-impl Path {
-    fn bytes(&self) -> usize {
-        self.object.bytes() + self.taken.len() + size_of_val(&self.order[..])
-    }
 }
 
 /// Searches an order of all requests to one object.
@@ -125,7 +117,6 @@ impl Search<'_> {
         let path = Path { taken: vec![false; self.steps.len()], ..Path::default() };
         // Paths with the steps that continue them, the last one first.
         let mut open: Vec<(Path, Vec<usize>)> = Vec::new();
-        let mut open_bytes = 0;
         let mut current = Some(path);
         loop {
             let Some(mut path) = current.take() else {
@@ -136,11 +127,7 @@ impl Search<'_> {
                 let branch = if options.is_empty() { None } else { Some(path.clone()) };
                 let mut branch = match branch {
                     Some(branch) => branch,
-                    None => {
-                        let (path, _) = open.pop().expect("it was just looked at");
-                        open_bytes -= path.bytes();
-                        path
-                    }
+                    None => open.pop().expect("it was just looked at").0,
                 };
                 self.take(&mut branch, option);
                 current = Some(branch);
@@ -153,9 +140,7 @@ impl Search<'_> {
             if path.first == self.answered {
                 return Verdict::Linearizable;
             }
-            let copied = self.copied_bytes.get();
-            let is_large = copied >= COPIED_BYTES_MAX || open_bytes >= OPEN_BYTES_MAX;
-            if self.seen.len() >= STATES_MAX || is_large {
+            if self.seen.len() >= STATES_MAX || self.copied_bytes.get() >= COPIED_BYTES_MAX {
                 return Verdict::Undecided;
             }
             if self.seen.insert((hash(&path.taken), hash(&path.object))) {
@@ -171,10 +156,7 @@ impl Search<'_> {
                         self.take(&mut path, *only);
                         current = Some(path);
                     }
-                    _ => {
-                        open_bytes += path.bytes();
-                        open.push((path, options));
-                    }
+                    _ => open.push((path, options)),
                 }
             }
         }
