@@ -62,6 +62,7 @@ fn installs_package(args: &[String]) -> bool {
     while let Some(word) = words.next() {
         match word {
             "--clients" => clients = words.next().unwrap_or_default(),
+            "--jobs" => drop(words.next()),
             option if option.starts_with('-') => {}
             check => checks.push(check),
         }
@@ -124,7 +125,7 @@ mod tests {
         let installs = |line: &str| {
             installs_package(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
         };
-        for line in ["", "book", "--clients all", "--keep rados book", "--clients 16.2"] {
+        for line in ["", "book", "--clients all", "--keep rados book", "--clients 16.2", "--jobs 3"] {
             assert!(installs(line), "{line}");
         }
         for line in ["rados", "--short", "--short book", "--clients 18.2", "faults control"] {
