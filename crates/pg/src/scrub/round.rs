@@ -73,8 +73,10 @@ pub enum End {
     Complete,
     /// A member refused its reservation.
     Refused(Member),
-    /// A store cannot list its objects, or objects were recovered all the time.
+    /// A store cannot list its objects.
     Failed(Member),
+    /// Objects were recovered all the time.
+    Recovering,
 }
 
 #[derive(Debug)]
@@ -373,7 +375,7 @@ impl Round {
         // Nothing would have been compared: another round must do it when the group has recovered. A finding
         // of this one may be what is being repaired.
         if was_recovering && tries + 1 >= TRIES_MAX {
-            return self.stop(End::Failed(self.whoami));
+            return self.stop(End::Recovering);
         }
         let is_still = |name: &HObject| written.as_ref().is_some_and(|w| !w.contains(name));
         let mut again = BTreeSet::new();
