@@ -125,7 +125,8 @@ mod tests {
         let installs = |line: &str| {
             installs_package(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
         };
-        for line in ["", "book", "--clients all", "--keep rados book", "--clients 16.2", "--jobs 3"] {
+        for line in ["", "book", "--clients all", "--keep rados book", "--clients 16.2", "--jobs 3"]
+        {
             assert!(installs(line), "{line}");
         }
         for line in ["rados", "--short", "--short book", "--clients 18.2", "faults control"] {

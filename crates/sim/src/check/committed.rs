@@ -10,7 +10,7 @@
 
 use crate::process::OsdProcess;
 use pg::Pg;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use types::{EVersion, Epoch, OsdId, PgId, PgShard};
 
 /// The newest interval of a group in which it was served.
@@ -28,22 +28,35 @@ struct Served {
 #[derive(Debug, Default)]
 pub struct Committed {
     groups: BTreeMap<PgId, Served>,
-    /// Copies that served at the last look.
-    serving: BTreeSet<(OsdId, PgShard)>,
+    /// Copies that served at the last look, with their intervals.
+    serving: BTreeMap<(OsdId, PgShard), Epoch>,
     /// Groups that were merged into others, and the first interval of these.
     merged: BTreeMap<PgId, Epoch>,
+    /// The division of each group in its newest interval, as far as any copy knows.
+    divisions: BTreeMap<PgId, Division>,
+}
+
+/// Intervals of a group in which its pool had the same number of groups.
+#[derive(Debug, Clone, Copy)]
+struct Division {
+    hash_bits: u8,
+    /// The first interval that was seen, after another division.
+    began: Epoch,
+    newest: Epoch,
 }
 
 impl Committed {
     /// Checks all copies of an OSD, after it has taken what its primaries say is committed.
     pub fn look(&mut self, osd: &OsdProcess) -> Result<(), String> {
         for pg in osd.groups().filter(is_shard) {
-            self.forget_merged(pg.id(), pg.interval(), pg.members().hash_bits);
-            if !self.is_merged(pg) {
+            let (interval, hash_bits) = (pg.interval(), pg.members().hash_bits);
+            self.forget_merged(pg.id(), interval, hash_bits);
+            self.forget_divided(pg.id(), interval, hash_bits);
+            if !self.is_over(pg) {
                 self.note(osd.id(), pg)?;
             }
         }
-        let mut shards = osd.groups().filter(|pg| is_shard(pg) && !self.is_merged(pg));
+        let mut shards = osd.groups().filter(|pg| is_shard(pg) && !self.is_over(pg));
         shards.try_for_each(|pg| match self.known(pg) {
             // A late primary was compared when it was noted.
             Some(known) if !pg.is_active() || known.interval <= pg.interval() => {
@@ -58,9 +71,11 @@ impl Committed {
         known.filter(|known| known.hash_bits == pg.members().hash_bits)
     }
 
-    /// Whether the copy belongs to a group that others know to have been merged.
-    fn is_merged(&self, pg: &Pg) -> bool {
-        self.merged.get(&pg.id()).is_some_and(|merged| pg.interval() < *merged)
+    /// Whether the copy belongs to a group that others know to have been merged, or divided anew.
+    fn is_over(&self, pg: &Pg) -> bool {
+        let merged = self.merged.get(&pg.id()).copied();
+        let divided = self.divisions.get(&pg.id()).map(|division| division.began);
+        merged.max(divided).is_some_and(|began| pg.interval() < began)
     }
 
     /// Whether the group has been split or merged since, as others know.
@@ -77,13 +92,14 @@ impl Committed {
         let (interval, committed) = (pg.interval(), pg.committed());
         if !pg.is_active() {
             let served = self.serving.remove(&key);
-            if let Some(known) = self.groups.get_mut(&pg.id()).filter(|_| served && known.is_some())
-            {
+            // Its word counts no more if another one has served since.
+            let is_newest = served.is_some() && known.map(|known| known.interval) == served;
+            if let Some(known) = self.groups.get_mut(&pg.id()).filter(|_| is_newest) {
                 known.committed = known.committed.max(committed);
             }
             return Ok(());
         }
-        self.serving.insert(key);
+        self.serving.insert(key, interval);
         if self.is_of_another_division(pg) {
             return Ok(());
         }
@@ -109,6 +125,19 @@ impl Committed {
         };
         self.groups.insert(pg.id(), served);
         Ok(())
+    }
+
+    /// Forgets what is known of a group when it is seen in a later division: versions begin anew, also if a
+    /// merge and a split leave as many groups as before.
+    fn forget_divided(&mut self, pg: PgId, interval: Epoch, hash_bits: u8) {
+        let first = Division { hash_bits, began: Epoch::default(), newest: interval };
+        let division = self.divisions.entry(pg).or_insert(first);
+        if division.hash_bits == hash_bits {
+            division.newest = division.newest.max(interval);
+        } else if interval > division.newest {
+            *division = Division { hash_bits, began: interval, newest: interval };
+            self.groups.remove(&pg);
+        }
     }
 
     /// Forgets groups that were merged into this one. Later ones of the same names are split off it, and have
@@ -189,6 +218,22 @@ mod tests {
             "copies of it that come late do not count"
         );
         assert_eq!(checker.groups.into_keys().collect::<Vec<_>>(), [pg(1), pg(3)]);
+    }
+
+    #[test]
+    fn a_group_that_was_merged_and_split_again_is_another_one() {
+        let pg = PgId { pool: types::PoolId(1), seed: 5 };
+        let mut checker = Committed::default();
+        checker.forget_divided(pg, Epoch(137), 5);
+        let committed = EVersion::new(9, 2);
+        let interval = Epoch(137);
+        checker.groups.insert(pg, Served { interval, began: committed, committed, hash_bits: 5 });
+        checker.forget_divided(pg, Epoch(136), 4);
+        assert_eq!(checker.groups.len(), 1, "a copy that comes late tells nothing");
+        checker.forget_divided(pg, Epoch(158), 4);
+        checker.forget_divided(pg, Epoch(159), 5);
+        assert!(checker.groups.is_empty());
+        assert_eq!(checker.divisions[&pg].began, Epoch(159));
     }
 
     #[test]
