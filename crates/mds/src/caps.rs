@@ -2,7 +2,7 @@
 
 use fscaps::{Claim, Entry, InodeId, Issue, IssuedCap, Kind, LockMachine, Release, Unit, Update};
 use namespace::{Ino, Inode};
-use wire::{CapBits, CapItem, ClaimedCap, ClientCaps, FileLayout, ReplyCap, RequestRelease};
+use wire::{CapBits, CapItem, CapOp, ClaimedCap, ClientCaps, FileLayout, ReplyCap, RequestRelease};
 
 /// The realm of all inodes, as there are no snapshots.
 pub(crate) const ROOT_REALM: u64 = Ino::ROOT.0;
@@ -58,6 +58,11 @@ pub(crate) fn claim_of(
     let kind = if inode.is_directory() { Kind::Directory } else { Kind::File };
     let ClaimedCap { cap_id, issued, wanted, .. } = *claimed;
     Claim { client, ino: inode_id(inode.ino), kind, cap_id, mseq: 0, issued, wanted, allowed }
+}
+
+/// Takes a capability from a client, which drops it: there is no other rank that could have it.
+pub(crate) fn export(ino: Ino, cap_id: u64, mseq: u32) -> ClientCaps {
+    ClientCaps { op: CapOp::EXPORT, ino: ino.0, cap_id, mseq, ..ClientCaps::default() }
 }
 
 /// The part of a client's message that is about its capability.

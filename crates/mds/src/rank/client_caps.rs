@@ -101,21 +101,16 @@ impl Rank {
     }
 
     /// A client wants to write by a capability, and may not, or only by a request that is checked. It loses
-    /// the capability, so that it sends that request: it would wait for ever.
+    /// the capability, so that it sends that request: it would wait for ever. It has no bit to change
+    /// anything, so nothing of it is lost.
     fn refuse_to_write(&mut self, client: u64, ino: Ino, message: &ClientCaps) {
         let wants = message.wanted.contains(CapBits::FILE_WRITE);
         if !wants || self.allowed(client, ino, CapBits::NONE).contains(CapBits::FILE_WRITE) {
             return;
         }
-        if self.caps.handle_release(self.now, &caps::release_of(client, message)) {
-            let mseq = message.mseq.wrapping_add(1);
-            let export = ClientCaps {
-                op: CapOp::EXPORT,
-                ino: ino.0,
-                cap_id: message.cap_id,
-                mseq,
-                ..ClientCaps::default()
-            };
+        let cap_id = message.cap_id;
+        if self.caps.withdraw(self.now, caps::inode_id(ino), client, cap_id) {
+            let export = caps::export(ino, cap_id, message.mseq.wrapping_add(1));
             self.push(client, export.encode(features::SUPPORTED));
         }
     }

@@ -16,8 +16,8 @@ use namespace::Ino;
 use std::collections::BTreeSet;
 use types::{PoolId, features};
 use wire::{
-    CapBits, CapOp, ClaimedCap, ClientCaps, ClientReconnect, ClientRequest, ClientSession,
-    FeatureBits, MessageBody, PeerFault, SessionOp, decode_from_peer,
+    CapBits, ClaimedCap, ClientCaps, ClientReconnect, ClientRequest, ClientSession, FeatureBits,
+    MessageBody, PeerFault, SessionOp, decode_from_peer,
 };
 
 /// A rank as it was opened. Its clients are awaited until [`activate`].
@@ -182,14 +182,7 @@ fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
 fn adopt(rank: &mut Rank, client: u64, ino: Ino, claimed: &ClaimedCap) {
     let is_reached = rank.permissions.reaches(&rank.tree, client, ino);
     let Some(inode) = rank.tree.get(ino).filter(|_| is_reached) else {
-        // Without a target the client drops the capability.
-        let export = ClientCaps {
-            op: CapOp::EXPORT,
-            ino: ino.0,
-            cap_id: claimed.cap_id,
-            mseq: 1,
-            ..ClientCaps::default()
-        };
+        let export = caps::export(ino, claimed.cap_id, 1);
         return rank.send(client, export.encode(features::SUPPORTED));
     };
     // An open for writing that was allowed was recorded.

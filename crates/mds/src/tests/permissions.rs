@@ -65,6 +65,25 @@ fn set(path: &'static str, mask: u32) -> ClientRequest {
     }
 }
 
+/// A client tells what it has by a reply.
+fn told(stat: &InodeStat) -> ClientCaps {
+    ClientCaps {
+        op: CapOp::UPDATE,
+        ino: stat.ino,
+        cap_id: stat.cap.cap_id,
+        seq: stat.cap.seq,
+        issue_seq: stat.cap.seq,
+        caps: stat.cap.caps,
+        ..ClientCaps::default()
+    }
+}
+
+/// It wants to write, too.
+fn wanting(stat: &InodeStat) -> ClientCaps {
+    let wanted = CapBits::FILE_WRITE | CapBits::FILE_BUFFER;
+    ClientCaps { wanted, max_size: 1 << 40, ..told(stat) }
+}
+
 /// An operation on a name, with another one.
 fn with(op: ClientOp, path: &'static str, other: &'static str) -> ClientRequest {
     ClientRequest { path2: FilePath::new(1, other), ..request(op, path) }
@@ -140,31 +159,19 @@ fn a_reader_gets_no_bits_to_change_an_inode_without_a_request() {
     world.mounts("/").unwrap();
     let stat = world.ask(2, open("b/y", 0)).target.unwrap();
     assert_eq!(stat.cap.caps.to_string(), "pAsLsXsFscr");
-    let asked = ClientCaps {
-        op: CapOp::UPDATE,
-        ino: stat.ino,
-        cap_id: stat.cap.cap_id,
-        seq: stat.cap.seq,
-        issue_seq: stat.cap.seq,
-        caps: stat.cap.caps,
-        wanted: CapBits::FILE_WRITE | CapBits::FILE_BUFFER | CapBits::FILE_EXCL,
-        max_size: 1 << 40,
-        ..ClientCaps::default()
-    };
     let flushed = ClientCaps {
         op: CapOp::FLUSH,
         dirty: CapBits::AUTH_EXCL | CapBits::FILE_EXCL,
         mode: 0o100_777,
         size: 9,
-        ..asked
+        ..wanting(&stat)
     };
     world.send(2, &flushed.encode(0).with_tid(3));
     assert_eq!(world.take::<ClientCaps>(2).op, CapOp::FLUSH_ACK, "the client does not repeat it");
     let inode = world.rank.tree().get(namespace::Ino(stat.ino)).unwrap();
     assert_eq!((inode.mode & 0o777, inode.size), (0o644, 0));
     assert!(!inode.write_ranges.contains_key(&2));
-    let told: ClientCaps = world.take(2);
-    assert_eq!(told.op, CapOp::EXPORT);
+    assert_eq!(world.take::<ClientCaps>(2).op, CapOp::EXPORT);
     let written = world.ask(2, open("a/x", open_flags::READ_WRITE)).target.unwrap();
     assert_eq!(written.cap.caps.to_string(), "pAsLsXsFscrwb", "its user decides");
 }
@@ -177,34 +184,27 @@ fn a_right_to_write_that_depends_on_the_user_comes_with_an_open_only() {
     assert_eq!(world.ask(2, mode).result, 0);
     let stat = world.ask(2, look_up("a/x")).target.unwrap();
     assert_eq!(stat.cap.caps.to_string(), "pAsLsXsFscr");
-    let wants = ClientCaps {
-        op: CapOp::UPDATE,
-        ino: stat.ino,
-        cap_id: stat.cap.cap_id,
-        seq: stat.cap.seq,
-        issue_seq: stat.cap.seq,
-        caps: stat.cap.caps,
-        wanted: CapBits::FILE_WRITE | CapBits::FILE_BUFFER,
-        max_size: 1 << 40,
-        ..ClientCaps::default()
-    };
-    world.send(2, &wants.encode(0));
-    let told: ClientCaps = world.take(2);
-    assert_eq!(
-        (told.op, told.cap_id),
-        (CapOp::EXPORT, stat.cap.cap_id),
-        "it must ask by a request"
-    );
+    world.send(2, &wanting(&stat).encode(0));
+    let refusal: ClientCaps = world.take(2);
+    let expected = (CapOp::EXPORT, stat.cap.cap_id);
+    assert_eq!((refusal.op, refusal.cap_id), expected, "it must ask by a request");
     let opened = world.ask(2, open("a/x", open_flags::WRITE_ONLY)).target.unwrap();
     assert_eq!(opened.cap.caps.to_string(), "pAsLsXsFscrwb");
-    let again = ClientCaps {
-        cap_id: opened.cap.cap_id,
-        seq: opened.cap.seq,
-        issue_seq: opened.cap.seq,
-        ..wants
-    };
-    world.send(2, &again.encode(0));
+    world.send(2, &wanting(&opened).encode(0));
     assert!(world.rank.tree().get(namespace::Ino(stat.ino)).unwrap().write_ranges.contains_key(&2));
+}
+
+#[test]
+fn a_client_that_may_not_write_is_told_although_a_reply_is_on_its_way() {
+    let mut world = World::limited("allow rw uid=5");
+    world.mounts("/").unwrap();
+    let stat = world.ask(2, look_up("a/x")).target.unwrap();
+    let again = world.ask(2, look_up("a/x")).target.unwrap();
+    assert!(again.cap.seq > stat.cap.seq);
+    // The client had not seen the second reply when it asked.
+    world.send(2, &wanting(&stat).encode(0));
+    let refusal: ClientCaps = world.take(2);
+    assert_eq!((refusal.op, refusal.cap_id), (CapOp::EXPORT, stat.cap.cap_id));
 }
 
 #[test]
@@ -218,13 +218,10 @@ fn an_inode_that_was_moved_out_of_reach_is_not_changed_by_what_was_held() {
     world.give_back(2);
     let flush = ClientCaps {
         op: CapOp::FLUSH,
-        ino: stat.ino,
-        cap_id: stat.cap.cap_id,
         dirty: CapBits::AUTH_EXCL,
         mode: 0o100_777,
-        caps: stat.cap.caps,
         seq: 100,
-        ..ClientCaps::default()
+        ..told(&stat)
     };
     world.send(2, &flush.encode(0));
     assert_eq!(world.rank.tree().get(namespace::Ino(stat.ino)).unwrap().mode & 0o777, 0o644);
