@@ -1,7 +1,7 @@
 //! Changes of a rank on their way to the journal, and rows that they make old.
 
 use crate::change::Change;
-use crate::purges::Purge;
+use crate::purges::Purges;
 use crate::sessions::SessionImage;
 use fsjournal::{Journal, RawRecord};
 use namespace::{ChangedRows, Record, Tree};
@@ -113,8 +113,8 @@ pub(crate) struct Opened {
     pub tree: Tree,
     /// Sessions of clients, by global id.
     pub sessions: BTreeMap<u64, SessionImage>,
-    /// Data that is still to be removed, by inode.
-    pub purges: BTreeMap<u64, Purge>,
+    /// Data that is still to be removed.
+    pub purges: Purges,
     /// The log that continues the journal.
     pub log: Log,
     /// Numbers of inodes below this one may have been used.

@@ -5,11 +5,14 @@
 
 use codec::{Decode, Encode, Reader, Writer};
 use namespace::Inode;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::FileLayout;
 
 /// Version of a purge's row, and the oldest reader that understands it.
 const ROW_VERSION: u8 = 1;
+
+/// Purges in memory. Of more, those that are stored are forgotten, and read again when others have ended.
+const KEPT_MAX: usize = if cfg!(test) { 8 } else { 65_536 };
 
 /// Objects of a file that are to be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,46 +65,54 @@ impl Decode for Purge {
     }
 }
 
-/// All purges, by the number of the inode that is gone.
+/// Purges by the number of the inode that is gone. Those that are stored need not be in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Purges {
     left: BTreeMap<u64, Purge>,
-    /// Those without work in progress, with the LSN that must be durable first; `None` before it is known.
-    waiting: VecDeque<(Option<u64>, u64)>,
+    /// Those that were not begun, with the LSN that must be durable first; `None` before it is known.
+    new: VecDeque<(Option<u64>, u64)>,
+    /// Rows of the table that were not read since they were put out of memory.
+    unread: Unread,
+}
+
+/// Rows of the table that may not be in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Unread {
+    #[default]
+    None,
+    /// Those behind this number.
+    Behind(u64),
+    /// The same, and others: the table must be read from its beginning after that.
+    BehindAndBefore(u64),
 }
 
 impl Purges {
-    /// Those of a predecessor.
+    /// Those of a predecessor of which its journal tells. Others may be in the table.
     pub fn restored(left: BTreeMap<u64, Purge>) -> Self {
-        let waiting = left.keys().map(|ino| (Some(0), *ino)).collect();
-        Purges { left, waiting }
+        let new = left.keys().map(|ino| (Some(0), *ino)).collect();
+        Purges { left, new, unread: Unread::Behind(0) }
     }
 
     /// A purge was noted in the log.
     pub fn add(&mut self, ino: u64, purge: Purge) {
         self.left.insert(ino, purge);
-        self.waiting.push_back((None, ino));
+        self.new.push_back((None, ino));
     }
 
     /// All that was noted so far is in records up to this one.
     pub fn recorded(&mut self, lsn: u64) {
-        let unknown = self.waiting.iter_mut().rev().take_while(|(known, _)| known.is_none());
+        let unknown = self.new.iter_mut().rev().take_while(|(known, _)| known.is_none());
         unknown.for_each(|(known, _)| *known = Some(lsn));
     }
 
-    /// The next purge without work in progress, whose record is durable.
-    pub fn take(&mut self, durable: u64) -> Option<(u64, Purge)> {
-        let (lsn, ino) = *self.waiting.front()?;
+    /// The next purge that was not begun, whose record is durable.
+    pub fn take_new(&mut self, durable: u64) -> Option<(u64, Purge)> {
+        let (lsn, ino) = *self.new.front()?;
         if lsn.is_none_or(|lsn| lsn > durable) {
             return None;
         }
-        self.waiting.pop_front();
-        Some((ino, self.left.get(&ino).expect("what waits is left").clone()))
-    }
-
-    /// Work at a purge has failed; it waits again.
-    pub fn put_back(&mut self, ino: u64) {
-        self.waiting.push_front((Some(0), ino));
+        self.new.pop_front();
+        Some((ino, self.left.get(&ino).expect("a new purge is left").clone()))
     }
 
     /// Objects below `next` are removed; returns the purge if any are left.
@@ -115,8 +126,60 @@ impl Purges {
         None
     }
 
-    /// The purge of an inode.
+    /// The purge of an inode, if it is in memory.
     pub fn get(&self, ino: u64) -> Option<&Purge> {
         self.left.get(&ino)
+    }
+
+    /// Purges in memory.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.left.len()
+    }
+
+    /// A checkpoint has ended: purges that were not begun, and are stored as they are, go out of memory if
+    /// there are too many. `changed` are those that are not stored as they are.
+    pub fn shed(&mut self, changed: &BTreeSet<u64>) {
+        let mut surplus = self.left.len().saturating_sub(KEPT_MAX);
+        let before = surplus;
+        self.new.retain(|(_, ino)| {
+            let goes = surplus > 0 && !changed.contains(ino);
+            if goes {
+                surplus -= 1;
+                self.left.remove(ino);
+            }
+            !goes
+        });
+        if surplus < before {
+            self.unread = match self.unread {
+                Unread::None => Unread::Behind(0),
+                Unread::Behind(at) | Unread::BehindAndBefore(at) => Unread::BehindAndBefore(at),
+            };
+        }
+    }
+
+    /// The number behind which rows of the table are to be read, if there is room for them.
+    pub fn wants_rows(&self) -> Option<u64> {
+        let (Unread::Behind(at) | Unread::BehindAndBefore(at)) = self.unread else { return None };
+        (self.left.len() <= KEPT_MAX / 2).then_some(at)
+    }
+
+    /// Rows of the table that were read, and whether there are more behind them. A row may be older than its
+    /// purge, and that of a purge which has ended: its objects are removed again. `changed` are purges of
+    /// which newer rows are still to be written.
+    pub fn add_rows(&mut self, rows: Vec<(u64, Purge)>, more: bool, changed: &BTreeSet<u64>) {
+        let last = rows.last().map(|(ino, _)| *ino);
+        for (ino, purge) in rows {
+            if !changed.contains(&ino) && !self.left.contains_key(&ino) {
+                self.left.insert(ino, purge);
+                self.new.push_front((Some(0), ino));
+            }
+        }
+        self.unread = match (self.unread, last.filter(|_| more)) {
+            (Unread::BehindAndBefore(_), Some(last)) => Unread::BehindAndBefore(last),
+            (Unread::BehindAndBefore(_), None) => Unread::Behind(0),
+            (_, Some(last)) => Unread::Behind(last),
+            (_, None) => Unread::None,
+        };
     }
 }

@@ -194,6 +194,12 @@ impl Rank {
         &self.tree
     }
 
+    /// Purges in memory.
+    #[cfg(test)]
+    pub(crate) fn purge_count(&self) -> usize {
+        self.purges.len()
+    }
+
     /// The log of its changes.
     pub(crate) fn log_mut(&mut self) -> &mut Log {
         &mut self.log

@@ -8,7 +8,6 @@ use crate::awaited::Awaited;
 use crate::caps;
 use crate::log::Opened;
 use crate::peer::ClientPeer;
-use crate::purges::Purges;
 use crate::sessions::Sessions;
 use engine::{Message, Time};
 use fscaps::InodeId;
@@ -27,7 +26,7 @@ pub(crate) fn opened(now: Time, opened: Opened, data_pool: PoolId) -> Rank {
     let mut rank = Rank {
         tree,
         sessions: Sessions::restored(sessions),
-        purges: Purges::restored(purges),
+        purges,
         next_ino: Ino(numbers),
         log,
         numbers: Ino(numbers),

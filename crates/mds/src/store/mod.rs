@@ -14,17 +14,19 @@
 mod eviction;
 mod objects;
 mod open;
+mod purge_rows;
 mod purger;
 mod setup;
 #[cfg(test)]
 mod tests;
 
 use crate::log::Opened;
-use crate::rank::{Rank, evictions};
-use crate::rows::{RowQueue, place};
+use crate::rank::{Rank, evictions, purging};
+use crate::rows::{RowQueue, place, purges_object};
 use engine::{Duration, Time};
 use eviction::Refusal;
 use fsjournal::{SegmentWrite, head_name};
+use purge_rows::PurgePage;
 use purger::Purger;
 use rados::{
     ClusterRequest, ClusterRequestId, ClusterResponse, Operation, Part, Procedure, RequestSource,
@@ -57,12 +59,20 @@ pub(crate) enum Task {
     Eviction,
     /// To remove data.
     Purge,
+    /// To read which data is to be removed.
+    PurgeRows,
 }
 
 impl Task {
     /// All tasks.
-    pub const ALL: [Task; 5] =
-        [Task::Opening, Task::Frame, Task::Checkpoint, Task::Eviction, Task::Purge];
+    pub const ALL: [Task; 6] = [
+        Task::Opening,
+        Task::Frame,
+        Task::Checkpoint,
+        Task::Eviction,
+        Task::Purge,
+        Task::PurgeRows,
+    ];
 }
 
 /// Progress of a checkpoint.
@@ -94,6 +104,7 @@ pub(crate) struct Store {
     begun: Time,
     eviction: Option<(u64, Procedure<Result<Epoch, Refusal>>)>,
     purger: Purger,
+    purge_rows: Option<Procedure<Result<PurgePage, StoreError>>>,
     failure: Option<Failure>,
 }
 
@@ -104,6 +115,15 @@ pub(crate) enum Failure {
     Passing(String),
     /// The stored state is damaged: each successor would find the same.
     Damage(String),
+}
+
+impl Failure {
+    fn of(error: &StoreError) -> Failure {
+        match error.is_damage() {
+            true => Failure::Damage(error.to_string()),
+            false => Failure::Passing(error.to_string()),
+        }
+    }
 }
 
 impl Store {
@@ -119,6 +139,7 @@ impl Store {
             begun: now,
             eviction: None,
             purger: Purger::default(),
+            purge_rows: None,
             failure: None,
         }
     }
@@ -131,11 +152,7 @@ impl Store {
                 Some(opened)
             }
             Err(error) => {
-                let reason = error.to_string();
-                self.failure.get_or_insert(match error.is_damage() {
-                    true => Failure::Damage(reason),
-                    false => Failure::Passing(reason),
-                });
+                self.failure.get_or_insert(Failure::of(&error));
                 None
             }
         }
@@ -165,6 +182,7 @@ impl Store {
             return self.fail("a change does not fit into the journal");
         }
         self.purger.pump(now, rank);
+        self.read_purges(rank);
         self.begin_checkpoint(now, rank);
         let Some(journal) = rank.log_mut().journal() else { return };
         journal.flush();
@@ -172,6 +190,18 @@ impl Store {
             self.frames.push_back(write);
         }
         self.advance_checkpoint(rank);
+    }
+
+    /// Reads purges that are not in memory, if there is room for them.
+    fn read_purges(&mut self, rank: &Rank) {
+        if self.purge_rows.is_none()
+            && let Some(after) = purging::wants_rows(rank)
+        {
+            let name = purges_object(self.setup.rank);
+            let place = self.setup.place(name.clone());
+            let read = move |steps| purge_rows::read(steps, place, name, after);
+            self.purge_rows = Some(Procedure::new(read));
+        }
     }
 
     fn begin_checkpoint(&mut self, now: Time, rank: &mut Rank) {
@@ -232,6 +262,7 @@ impl Store {
                 log.rows.thaw();
                 let journal = log.journal().expect("a checkpoint has a journal");
                 checkpoint.stage = Stage::Removal(journal.trim(checkpoint.lsn).into());
+                purging::checkpointed(rank);
                 self.advance_checkpoint(rank);
             }
             Stage::Head => {}
@@ -298,7 +329,26 @@ impl Store {
                 Err(Errno::BLOCKLISTED) => self.fail("the server is on the blocklist"),
                 answer => self.purger.handle_response(id.number, answer.map(drop)),
             },
+            (Task::PurgeRows, Some(rank)) => self.handle_purge_rows(rank, id, answer),
             (_, None) => {}
+        }
+    }
+
+    fn handle_purge_rows(
+        &mut self,
+        rank: &mut Rank,
+        id: ClusterRequestId,
+        answer: ClusterResponse,
+    ) {
+        let Some(procedure) = &mut self.purge_rows else { return };
+        procedure.handle_response(id, answer);
+        match procedure.poll_outcome() {
+            Some(Ok(PurgePage { rows, more })) => {
+                purging::add_rows(rank, rows, more);
+                self.purge_rows = None;
+            }
+            Some(Err(error)) => drop(self.failure.get_or_insert(Failure::of(&error))),
+            None => {}
         }
     }
 
@@ -329,6 +379,7 @@ impl RequestSource for TaskSource<'_> {
         match self.task {
             Task::Opening => store.opening.as_mut()?.poll_request(),
             Task::Eviction => store.eviction.as_mut()?.1.poll_request(),
+            Task::PurgeRows => store.purge_rows.as_mut()?.poll_request(),
             Task::Checkpoint => Some((own(0), ClusterRequest::Operate(store.rows.pop_front()?))),
             Task::Purge => {
                 let (number, operation) = store.purger.poll_request()?;

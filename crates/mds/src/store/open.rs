@@ -5,7 +5,7 @@ use super::setup::{Setup, StoreError};
 use crate::change::{Change, decode_number_key};
 use crate::log::{Log, Opened};
 use crate::purges::{Purge, Purges};
-use crate::rows::{RowQueue, purges_object, sessions_object};
+use crate::rows::{RowQueue, sessions_object};
 use crate::sessions::{SessionImage, Sessions};
 use bytes::Bytes;
 use engine::Duration;
@@ -85,9 +85,8 @@ struct Loaded {
     /// Sessions of which the journal has something.
     changed: BTreeSet<u64>,
     gone: BTreeSet<u64>,
-    /// Data that is still to be removed; `None` for what the journal says to be removed.
+    /// Data that is still to be removed, or was removed, as the journal tells.
     purges: BTreeMap<u64, Option<Purge>>,
-    changed_purges: BTreeSet<u64>,
     numbers: u64,
     /// Completed requests, which come on top of the rows of sessions.
     completed: Vec<(u64, [u64; 3])>,
@@ -101,7 +100,6 @@ impl Loaded {
             changed: BTreeSet::new(),
             gone: BTreeSet::new(),
             purges: BTreeMap::new(),
-            changed_purges: BTreeSet::new(),
             numbers: head.numbers,
             completed: Vec::new(),
         }
@@ -127,22 +125,9 @@ impl Loaded {
                 self.completed.push((client, [tid, created, oldest]));
             }
             Change::Numbers(until) => self.numbers = self.numbers.max(until),
-            Change::Purge(ino, purge) => self.purge(ino, Some(purge)),
-            Change::Purged(ino) => self.purge(ino, None),
+            Change::Purge(ino, purge) => drop(self.purges.insert(ino, Some(purge))),
+            Change::Purged(ino) => drop(self.purges.insert(ino, None)),
         }
-        Ok(())
-    }
-
-    fn purge(&mut self, ino: u64, purge: Option<Purge>) {
-        self.changed_purges.insert(ino);
-        self.purges.insert(ino, purge);
-    }
-
-    /// A stored purge: what the journal says of it comes later.
-    fn purge_row(&mut self, key: &[u8], value: &[u8]) -> codec::Result<()> {
-        let ino = decode_number_key(key)?;
-        let purge = codec::decode_all("row of a purge", value)?;
-        self.purges.entry(ino).or_insert(Some(purge));
         Ok(())
     }
 
@@ -173,8 +158,9 @@ async fn take_over(steps: &Steps, setup: &Setup, object: &[u8]) -> Result<Opened
     }
     let loaded = read_rows(steps, setup, loaded).await?;
     let Loaded { loader, mut sessions, changed, numbers, completed, .. } = loaded;
+    let changed_purges = loaded.purges.keys().copied().collect();
     let purges = loaded.purges.into_iter().filter_map(|(ino, purge)| Some((ino, purge?)));
-    let purges = purges.collect();
+    let purges = Purges::restored(purges.collect());
     for (client, [tid, created, oldest]) in completed {
         if let Some(session) = sessions.get_mut(&client) {
             session.complete(tid, created, oldest);
@@ -182,7 +168,7 @@ async fn take_over(steps: &Steps, setup: &Setup, object: &[u8]) -> Result<Opened
     }
     let (tree, rows) = loader.finish()?;
     let journal = Journal::resume(setup.rank, setup.limits, replay.finish());
-    let log = Log::new(journal, rows, changed, loaded.changed_purges);
+    let log = Log::new(journal, rows, changed, changed_purges);
     let mut opened = Opened { tree, sessions, purges, log, numbers, epoch: setup.osd_epoch };
     write_head(steps, setup, &mut opened).await?;
     Ok(opened)
@@ -219,9 +205,10 @@ async fn remove(steps: &Steps, place: &Place) -> Result<(), Errno> {
 /// A checkpoint of all that was replayed.
 async fn write_rows(steps: &Steps, setup: &Setup, opened: &mut Opened) -> Result<(), Errno> {
     let sessions = Sessions::restored(opened.sessions.clone());
-    let purges = Purges::restored(opened.purges.clone());
     let mut queue = RowQueue::freeze(&mut opened.log);
-    while let Some(write) = queue.next(setup.rank, &opened.tree, &opened.log, &sessions, &purges) {
+    while let Some(write) =
+        queue.next(setup.rank, &opened.tree, &opened.log, &sessions, &opened.purges)
+    {
         match steps.operate(write.operation(setup.pool)).await {
             Ok(_) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error),
@@ -248,11 +235,6 @@ async fn read_rows(steps: &Steps, setup: &Setup, loaded: Loaded) -> Result<Loade
     each_pair(steps, setup, &sessions, |raw, value| {
         let mut loaded = loaded.borrow_mut();
         loaded.session_row(raw, value).map_err(StoreError::undecodable(&sessions))
-    })
-    .await?;
-    let purges = purges_object(rank);
-    each_pair(steps, setup, &purges, |raw, value| {
-        loaded.borrow_mut().purge_row(raw, value).map_err(StoreError::undecodable(&purges))
     })
     .await?;
     read_directories(steps, setup, &loaded).await?;

@@ -1,11 +1,14 @@
 //! Removes the data objects of files that are gone, a bounded number at a time.
+//!
+//! Files that were not begun go first. One with many objects, or one of which an object could not be removed,
+//! waits for its next turn, so that it holds up no other.
 
 use crate::purges::Purge;
 use crate::rank::{Rank, purging};
 use bytes::Bytes;
 use engine::{Duration, Time};
 use rados::{Operation, Place};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::Errno;
 use wire::OsdOp;
 
@@ -17,6 +20,8 @@ const OBJECTS_AT_ONCE: usize = 16;
 const OBJECTS_PER_RECORD: u64 = 4096;
 /// Pause before a file is tried again of which an object could not be removed.
 const RETRY: Duration = Duration::from_secs(10);
+/// Files that wait for their next turn. With more, no other is begun.
+const WAITING_MAX: usize = if cfg!(test) { 4 } else { 1024 };
 
 /// Work at one file.
 #[derive(Debug)]
@@ -49,25 +54,21 @@ impl Work {
 #[derive(Debug, Default)]
 pub(super) struct Purger {
     files: BTreeMap<u64, Work>,
+    /// Files that were begun, with the time from which on they may go on.
+    waiting: BTreeSet<(Time, u64)>,
     /// File of each removal in flight.
     asked: BTreeMap<u64, u64>,
     last: u64,
     requests: VecDeque<(u64, Operation)>,
-    /// No new file is begun before.
-    pause: Option<Time>,
 }
 
 impl Purger {
     /// Goes on: records progress, and asks for further removals.
     pub fn pump(&mut self, now: Time, rank: &mut Rank) {
-        if self.pause.is_some_and(|until| until <= now) {
-            self.pause = None;
-        }
         loop {
             self.end_parts(now, rank);
-            while self.pause.is_none()
-                && self.files.len() < FILES_AT_ONCE
-                && let Some((ino, purge)) = purging::next(rank)
+            while self.files.len() < FILES_AT_ONCE
+                && let Some((ino, purge)) = self.next(now, rank)
             {
                 self.files.insert(ino, Work::new(purge));
             }
@@ -78,23 +79,31 @@ impl Purger {
         }
     }
 
+    fn next(&mut self, now: Time, rank: &mut Rank) -> Option<(u64, Purge)> {
+        if self.waiting.len() < WAITING_MAX
+            && let Some(new) = purging::next_new(rank)
+        {
+            return Some(new);
+        }
+        let first = *self.waiting.first().filter(|(due, _)| *due <= now)?;
+        self.waiting.remove(&first);
+        let purge = purging::get(rank, first.1);
+        Some((first.1, purge.expect("a purge that was begun is in memory")))
+    }
+
     fn end_parts(&mut self, now: Time, rank: &mut Rank) {
-        let mut ended = Vec::new();
-        for (ino, work) in &mut self.files {
-            if work.in_flight > 0 || (work.next < work.until && !work.has_failed) {
-                continue;
-            }
+        let is_over = |(_, work): &(&u64, &Work)| {
+            work.in_flight == 0 && (work.has_failed || work.next >= work.until)
+        };
+        let over: Vec<u64> = self.files.iter().filter(is_over).map(|(ino, _)| *ino).collect();
+        for ino in over {
+            let work = self.files.remove(&ino).expect("it was listed");
             if work.has_failed {
-                self.pause = Some(now + RETRY);
-                purging::put_back(rank, *ino);
-                ended.push(*ino);
-            } else if let Some(purge) = purging::advance(rank, *ino, work.until) {
-                *work = Work::new(purge);
-            } else {
-                ended.push(*ino);
+                self.waiting.insert((now + RETRY, ino));
+            } else if purging::advance(rank, ino, work.until) {
+                self.waiting.insert((now, ino));
             }
         }
-        ended.iter().for_each(|ino| drop(self.files.remove(ino)));
     }
 
     fn ask(&mut self) {
@@ -119,17 +128,19 @@ impl Purger {
         let Some(ino) = self.asked.remove(&number) else { return };
         let Some(work) = self.files.get_mut(&ino) else { return };
         work.in_flight -= 1;
-        if let Err(error) = result.or_else(|error| match error {
-            Errno::NOENT => Ok(()),
-            error => Err(error),
-        }) {
-            tracing::warn!(ino, %error, "data of a removed file cannot be removed; it is tried again");
-            work.has_failed = true;
+        match result {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) if !work.has_failed => {
+                tracing::warn!(ino, %error, "data of a removed file cannot be removed; it is tried again");
+                work.has_failed = true;
+            }
+            Err(_) => {}
         }
     }
 
     /// When it has something to do without an answer.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.pause
+        let has_room = self.files.len() < FILES_AT_ONCE;
+        self.waiting.first().filter(|_| has_room).map(|(due, _)| *due)
     }
 }
