@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result};
 use rt::{StopSignal, StopSignals};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::time::Duration;
 
 /// Exit code of a process ended by SIGINT, as shells show it.
 const INTERRUPTED_EXIT_CODE: i32 = 130;
@@ -66,8 +67,26 @@ impl Notices {
         self.receiver.recv().context("waiting for the end")
     }
 
+    /// Waits for the next notice, and not longer than `timeout`; false if there was none.
+    pub fn wait_timeout(&self, timeout: Duration) -> bool {
+        self.receiver.recv_timeout(timeout) != Err(RecvTimeoutError::Timeout)
+    }
+
     /// Takes a notice if there is one: true if the process is to stop.
     pub fn has_any(&self) -> bool {
         self.receiver.try_recv() != Err(TryRecvError::Empty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_ends_with_a_notice() {
+        let notices = Notices::without_signals();
+        assert!(!notices.wait_timeout(Duration::ZERO));
+        notices.sender().send(Notice::StopRequested).unwrap();
+        assert!(notices.wait_timeout(Duration::MAX));
     }
 }

@@ -234,6 +234,10 @@ impl Mds {
     /// The rank cannot be served. Where the next server would fail, too, the monitor is told so.
     fn fail(&mut self, now: Time, failure: Failure) {
         match failure {
+            Failure::ShutOut => {
+                self.stop(End::Replaced);
+                self.finish();
+            }
             Failure::Passing(reason) => {
                 self.stop(End::Failed(reason));
                 self.finish();

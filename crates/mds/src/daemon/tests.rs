@@ -128,6 +128,15 @@ fn a_failed_write_is_told_as_such() {
 }
 
 #[test]
+fn a_server_on_the_blocklist_is_told_that_it_was_replaced() {
+    let now = Time(1_000_000_000);
+    let (mut mds, monitor) = started(now);
+    mds.handle_message(now, monitor, map(3, MdsState::ACTIVE));
+    mds.fail(now, Failure::ShutOut);
+    assert_eq!(mds.end(), Some(&End::Replaced));
+}
+
+#[test]
 fn a_client_whose_messages_may_be_lost_is_told_to_open_a_new_session() {
     const AGAIN: ConnId = ConnId(ConnId::ACCEPTED + 1);
     let now = Time(1_000_000_000);

@@ -111,6 +111,8 @@ pub(crate) struct Store {
 /// Why a rank cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
+    /// The server is on the blocklist, as one whose rank another one gets.
+    ShutOut,
     /// A successor may do better.
     Passing(String),
     /// The stored state is damaged: each successor would find the same.
@@ -119,9 +121,18 @@ pub(crate) enum Failure {
 
 impl Failure {
     fn of(error: &StoreError) -> Failure {
-        match error.is_damage() {
-            true => Failure::Damage(error.to_string()),
-            false => Failure::Passing(error.to_string()),
+        match error {
+            StoreError::Request(error) => Failure::of_request(*error, "the rank cannot be opened"),
+            error if error.is_damage() => Failure::Damage(error.to_string()),
+            error => Failure::Passing(error.to_string()),
+        }
+    }
+
+    /// A request was refused, so that `consequence` is the case.
+    fn of_request(error: Errno, consequence: &str) -> Failure {
+        match error {
+            Errno::BLOCKLISTED => Failure::ShutOut,
+            error => Failure::Passing(format!("{consequence}: {error}")),
         }
     }
 }
@@ -152,7 +163,7 @@ impl Store {
                 Some(opened)
             }
             Err(error) => {
-                self.failure.get_or_insert(Failure::of(&error));
+                self.fail(Failure::of(&error));
                 None
             }
         }
@@ -163,8 +174,8 @@ impl Store {
         self.failure.as_ref()
     }
 
-    fn fail(&mut self, reason: &str) {
-        self.failure.get_or_insert_with(|| Failure::Passing(reason.to_owned()));
+    fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
     }
 
     /// Whether changes must wait for a checkpoint to free space in the journal.
@@ -179,7 +190,8 @@ impl Store {
         }
         rank.log_mut().close();
         if rank.log_mut().is_broken() {
-            return self.fail("a change does not fit into the journal");
+            let reason = "a change does not fit into the journal";
+            return self.fail(Failure::Passing(reason.to_owned()));
         }
         self.purger.pump(now, rank);
         self.read_purges(rank);
@@ -313,7 +325,9 @@ impl Store {
             (Task::Eviction, Some(rank)) => self.handle_eviction(rank, id, answer),
             (Task::Frame, Some(rank)) => match (answer, rank.log_mut().journal()) {
                 (Ok(_), Some(journal)) => journal.handle_written(id.number),
-                (Err(error), _) => self.fail(&format!("the journal cannot be written: {error}")),
+                (Err(error), _) => {
+                    self.fail(Failure::of_request(error, "the journal cannot be written"))
+                }
                 _ => {}
             },
             (Task::Checkpoint, Some(_)) => match answer {
@@ -323,10 +337,12 @@ impl Store {
                         checkpoint.in_flight -= 1;
                     }
                 }
-                Err(error) => self.fail(&format!("a checkpoint cannot be written: {error}")),
+                Err(error) => {
+                    self.fail(Failure::of_request(error, "a checkpoint cannot be written"))
+                }
             },
             (Task::Purge, Some(_)) => match answer {
-                Err(Errno::BLOCKLISTED) => self.fail("the server is on the blocklist"),
+                Err(Errno::BLOCKLISTED) => self.fail(Failure::ShutOut),
                 answer => self.purger.handle_response(id.number, answer.map(drop)),
             },
             (Task::PurgeRows, Some(rank)) => self.handle_purge_rows(rank, id, answer),
@@ -347,7 +363,7 @@ impl Store {
                 purging::add_rows(rank, rows, more);
                 self.purge_rows = None;
             }
-            Some(Err(error)) => drop(self.failure.get_or_insert(Failure::of(&error))),
+            Some(Err(error)) => self.fail(Failure::of(&error)),
             None => {}
         }
     }
@@ -360,7 +376,7 @@ impl Store {
                 evictions::evicted(rank, *client, epoch);
                 self.eviction = None;
             }
-            Some(Err(refusal)) => self.fail(&refusal.to_string()),
+            Some(Err(refusal)) => self.fail(Failure::Passing(refusal.to_string())),
             None => {}
         }
     }

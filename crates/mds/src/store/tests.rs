@@ -392,6 +392,7 @@ impl World {
     /// Why the rank cannot be served.
     fn reason(&self) -> String {
         match self.store.failure().expect("it cannot be served") {
+            Failure::ShutOut => "shut out".to_owned(),
             Failure::Passing(reason) | Failure::Damage(reason) => reason.clone(),
         }
     }
@@ -908,13 +909,15 @@ fn a_claim_of_an_inode_that_is_gone_is_dropped() {
 
 #[test]
 fn a_failed_write_ends_the_server_without_a_reply() {
-    let mut world = World::new(&[1]);
-    world.ask(1, mkdir("a"));
-    let (task, id, _) = world.pending.remove(0);
-    world.store.handle_response(world.rank.as_mut(), task, id, Err(Errno::BLOCKLISTED));
-    world.pump();
-    assert!(world.reason().contains("journal"));
-    assert!(world.clients[&1].answers.is_empty());
+    for (error, told) in [(Errno::IO, "journal"), (Errno::BLOCKLISTED, "shut out")] {
+        let mut world = World::new(&[1]);
+        world.ask(1, mkdir("a"));
+        let (task, id, _) = world.pending.remove(0);
+        world.store.handle_response(world.rank.as_mut(), task, id, Err(error));
+        world.pump();
+        assert!(world.reason().contains(told), "{}", world.reason());
+        assert!(world.clients[&1].answers.is_empty());
+    }
 }
 
 #[test]

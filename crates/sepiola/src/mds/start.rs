@@ -10,10 +10,15 @@ use crate::process;
 use access::{AuthMode, DataDir};
 use anyhow::{Context, Result};
 use host::{Notice, RunningDaemons};
+use mds::End;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
+
+/// Pause before a server begins again whose requests to the cluster have failed.
+const FAILURE_PAUSE: Duration = Duration::from_secs(5);
 
 /// `sepiola mds start`
 pub fn start(args: &MdsStartArgs) -> Result<()> {
@@ -35,18 +40,27 @@ pub fn start(args: &MdsStartArgs) -> Result<()> {
         return running.stop();
     }
     let ended = running.end();
+    let RunEnded(end) = match ended {
+        Err(error) => error.downcast::<RunEnded>()?,
+        Ok(()) => return Ok(()),
+    };
+    println!("mds.{name}: {end}; it begins again");
+    std::io::stdout().flush()?;
+    let is_stopped = notices.wait_timeout(pause_after(&end));
     drop(lock);
-    match ended {
-        Err(error) if error.is::<RunEnded>() && !notices.has_any() => begin_again(&name, &error),
-        Err(error) if error.is::<RunEnded>() => Ok(()),
-        ended => ended,
+    if is_stopped { Ok(()) } else { begin_again() }
+}
+
+/// Pause before the next run: what has failed may fail again at once.
+fn pause_after(end: &End) -> Duration {
+    match end {
+        End::Failed(_) => FAILURE_PAUSE,
+        End::Replaced | End::Damaged { .. } => Duration::ZERO,
     }
 }
 
 /// Becomes a new run of the server, which is a standby at first, as in Ceph.
-fn begin_again(name: &str, end: &anyhow::Error) -> Result<()> {
-    println!("mds.{name}: {end}; it begins again");
-    std::io::stdout().flush()?;
+fn begin_again() -> Result<()> {
     // Also when a package has replaced the file meanwhile.
     let program = Path::new("/proc/self/exe");
     let error = Command::new(program).args(std::env::args_os().skip(1)).exec();
