@@ -17,6 +17,13 @@ pub struct DecodeError {
     pub kind: DecodeErrorKind,
 }
 
+impl DecodeError {
+    /// Whether a newer program may have written this, rather than a defect.
+    pub fn is_newer(&self) -> bool {
+        matches!(self.kind, DecodeErrorKind::TooNew { .. } | DecodeErrorKind::Unknown { .. })
+    }
+}
+
 /// The rules of the encoding, one for each way to violate them.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DecodeErrorKind {
@@ -64,6 +71,12 @@ pub enum DecodeErrorKind {
     #[error("value {value} is not valid here")]
     InvalidValue {
         /// The value; of a signed field, its bits.
+        value: u64,
+    },
+    /// The value has no meaning in this field yet: newer writers may give it one.
+    #[error("value {value} is not known to this version")]
+    Unknown {
+        /// The value.
         value: u64,
     },
     /// A text is not UTF-8.

@@ -51,6 +51,11 @@ impl<'a> Reader<'a> {
         self.error(field, DecodeErrorKind::InvalidValue { value })
     }
 
+    /// An error at this position: the value that was read is one of a newer writer.
+    pub fn unknown(&self, field: &'static str, value: u64) -> DecodeError {
+        self.error(field, DecodeErrorKind::Unknown { value })
+    }
+
     /// Takes the next `count` bytes.
     pub fn take(&mut self, field: &'static str, count: usize) -> Result<&'a [u8]> {
         if count > self.remaining() {

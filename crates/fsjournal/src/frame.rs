@@ -143,8 +143,7 @@ pub(crate) fn decode(bytes: &Bytes, chain: &Chain) -> Result<std::result::Result
         return Ok(Err(FrameEnd::Checksum));
     }
     if header.version != VERSION || header.flags & !SEALED != 0 {
-        let value = header.version.into();
-        return Err(r.error("version of a frame", DecodeErrorKind::InvalidValue { value }));
+        return Err(r.unknown("version of a frame", header.version.into()));
     }
     let records = records(&bytes.slice(..header.length), header.records)?;
     let sealed = if header.flags & SEALED != 0 { Sealed::Yes } else { Sealed::No };

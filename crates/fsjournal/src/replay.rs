@@ -20,9 +20,7 @@ pub enum Damage {
         expected: u64,
     },
     /// A whole frame does not decode.
-    #[error(
-        "object {object} of the journal does not decode: {error}; it was written by a newer version, or by a defect"
-    )]
+    #[error("object {object} of the journal does not decode: {error}")]
     Undecodable {
         /// The object.
         object: String,

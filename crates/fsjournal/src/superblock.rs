@@ -51,7 +51,7 @@ impl Super {
             let format = r.u32("format")?;
             let features = r.u64("features")?;
             if format != FORMAT || features & !FEATURES != 0 {
-                return Err(at.invalid("format", format.into()));
+                return Err(at.unknown("format", format.into()));
             }
             Ok(Super {
                 id: r.array("id")?,

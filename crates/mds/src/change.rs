@@ -97,7 +97,7 @@ impl Change {
     pub fn decode(record: &RawRecord) -> Result<Change> {
         let mut r = Reader::new(&record.body);
         if record.version > VERSION {
-            return Err(r.invalid("version of a record", record.version.into()));
+            return Err(r.unknown("version of a record", record.version.into()));
         }
         let change = decode(record.kind, &mut r)?;
         r.finish("record of the journal")?;
@@ -119,7 +119,7 @@ fn decode(kind: u8, r: &mut Reader<'_>) -> Result<Change> {
         kind::NUMBERS => Change::Numbers(r.u64("numbers")?),
         kind::PURGE => Change::Purge(r.u64("ino")?, Purge::decode(r)?),
         kind::PURGED => Change::Purged(r.u64("ino")?),
-        other => return Err(r.invalid("kind of a record", other.into())),
+        other => return Err(r.unknown("kind of a record", other.into())),
     })
 }
 

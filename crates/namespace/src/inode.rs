@@ -1,7 +1,7 @@
 //! An inode as a value.
 
 use bytes::Bytes;
-use codec::{Decode, DecodeErrorKind, Encode, Reader, Result, Writer};
+use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
 use std::fmt;
 use types::UTime;
@@ -343,8 +343,7 @@ impl Decode for Inode {
             let at = *r;
             let sections = r.u16("sections")?;
             if sections & !section::ALL != 0 {
-                let kind = DecodeErrorKind::InvalidValue { value: sections.into() };
-                return Err(at.error("sections", kind));
+                return Err(at.unknown("sections", sections.into()));
             }
             if sections & section::LAYOUT != 0 {
                 inode.layout = Some(r.value()?);

@@ -14,9 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// A row or a record does not decode.
-    #[error(
-        "a row of object {object} does not decode: {error}; the metadata pool is damaged, or was written by a newer version"
-    )]
+    #[error("a row of object {object} does not decode: {error}")]
     Undecodable {
         /// The object.
         object: String,

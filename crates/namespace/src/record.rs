@@ -2,7 +2,7 @@
 
 use crate::{Ino, Inode};
 use bytes::Bytes;
-use codec::{Decode, DecodeErrorKind, Encode, Reader, Result, Writer};
+use codec::{Decode, Encode, Reader, Result, Writer};
 use types::UTime;
 
 /// Version of each record, and the oldest reader that understands it.
@@ -89,7 +89,7 @@ impl Decode for EntryImage {
             image::ABSENT => EntryImage::Absent,
             image::PRIMARY => EntryImage::Primary(Box::new(r.value()?)),
             image::REMOTE => EntryImage::Remote(r.value()?),
-            other => return Err(at.invalid("entry image", other.into())),
+            other => return Err(at.unknown("entry image", other.into())),
         })
     }
 }
@@ -153,10 +153,7 @@ impl Decode for Record {
                 kind::INODE => Record::Inode(Box::new(r.value()?)),
                 kind::ORPHAN => Record::Orphan(Box::new(r.value()?)),
                 kind::GONE => Record::Gone(r.value()?),
-                other => {
-                    let kind = DecodeErrorKind::InvalidValue { value: other.into() };
-                    return Err(at.error("record kind", kind));
-                }
+                other => return Err(at.unknown("record kind", other.into())),
             })
         })
     }

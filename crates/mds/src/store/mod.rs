@@ -120,11 +120,16 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    fn of(error: &StoreError) -> Failure {
+    /// The stored state cannot be read. A file system that is only being made is not damaged: it has nothing
+    /// to lose, and its rank stays for a server of a pool that is in order.
+    fn of(error: &StoreError, setup: &Setup) -> Failure {
         match error {
             StoreError::Request(error) => Failure::of_request(*error, "the rank cannot be opened"),
-            error if error.is_damage() => Failure::Damage(error.to_string()),
-            error => Failure::Passing(error.to_string()),
+            error if error.is_newer() => Failure::Passing(format!(
+                "{error}; this server is too old for the file system, run one of a newer version"
+            )),
+            error if setup.is_new => Failure::Passing(error.to_string()),
+            error => Failure::Damage(error.to_string()),
         }
     }
 
@@ -163,7 +168,7 @@ impl Store {
                 Some(opened)
             }
             Err(error) => {
-                self.fail(Failure::of(&error));
+                self.fail(Failure::of(&error, &self.setup));
                 None
             }
         }
@@ -363,7 +368,7 @@ impl Store {
                 purging::add_rows(rank, rows, more);
                 self.purge_rows = None;
             }
-            Some(Err(error)) => self.fail(Failure::of(&error)),
+            Some(Err(error)) => self.fail(Failure::of(&error, &self.setup)),
             None => {}
         }
     }

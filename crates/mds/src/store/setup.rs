@@ -83,9 +83,14 @@ pub(crate) enum StoreError {
 }
 
 impl StoreError {
-    /// Whether each server would find the same.
-    pub fn is_damage(&self) -> bool {
-        !matches!(self, StoreError::Request(_))
+    /// Whether a newer program wrote what does not decode, so that a newer server may serve it.
+    pub fn is_newer(&self) -> bool {
+        match self {
+            StoreError::Undecodable { error, .. }
+            | StoreError::Journal(Damage::Undecodable { error, .. })
+            | StoreError::Rows(LoadError::Undecodable { error, .. }) => error.is_newer(),
+            _ => false,
+        }
     }
 
     /// The error of an object.

@@ -920,23 +920,37 @@ fn a_failed_write_ends_the_server_without_a_reply() {
     }
 }
 
-#[test]
-fn a_journal_that_does_not_decode_is_damage() {
+/// Why a successor does not open a journal with this record.
+fn opened_with(record: fsjournal::RawRecord) -> Failure {
     let mut world = World::new(&[1]);
     world.ask(1, mkdir("a"));
     world.finish();
-    // A whole record that no version of this program understands.
     let start = fsjournal::Chain { generation: 1, lsn: 1, crc: 0 };
-    let unknown = fsjournal::RawRecord { kind: 99, version: 1, body: Bytes::new() };
-    let (frame, _) = fsjournal::encode_frame(&start, fsjournal::Sealed::No, &[unknown]);
+    let (frame, _) = fsjournal::encode_frame(&start, fsjournal::Sealed::No, &[record]);
     let name = Bytes::from_static(b"journal.0.1.0");
     world.pool.objects.get_mut(&name).expect("it was written").data = frame.to_vec();
     world.crash(0);
     while !world.pending.is_empty() {
         world.answer(0);
     }
-    assert!(matches!(world.store.failure(), Some(Failure::Damage(_))));
     assert!(world.reason().contains("journal.0.1.0"), "{}", world.reason());
+    world.store.failure().expect("it is not opened").clone()
+}
+
+#[test]
+fn a_journal_that_does_not_decode_is_damage() {
+    let torn = fsjournal::RawRecord { kind: 1, version: 1, body: Bytes::from_static(b"\x05") };
+    let failure = opened_with(torn);
+    assert!(matches!(failure, Failure::Damage(_)), "{failure:?}");
+}
+
+#[test]
+fn a_journal_of_a_newer_version_waits_for_a_newer_server() {
+    for (kind, version) in [(99, 1), (1, 2)] {
+        let failure = opened_with(fsjournal::RawRecord { kind, version, body: Bytes::new() });
+        let Failure::Passing(reason) = failure else { panic!("{failure:?}") };
+        assert!(reason.contains("too old"), "{reason}");
+    }
 }
 
 #[test]
@@ -949,7 +963,9 @@ fn a_pool_of_another_file_system_is_refused() {
     while !other.pending.is_empty() {
         other.answer(0);
     }
-    assert!(other.reason().contains("another file system"));
+    let failure = other.store.failure().expect("it is not opened");
+    // The same rank can be made in another pool.
+    assert!(matches!(failure, Failure::Passing(reason) if reason.contains("another file system")));
 }
 
 #[derive(Debug, Clone)]
