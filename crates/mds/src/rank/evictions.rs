@@ -27,9 +27,14 @@ pub(crate) fn next(rank: &Rank, now: Time) -> Option<(u64, EntityAddrVec)> {
 
 /// A client can reach no data any more by the OSD map of this epoch: its session ends. Those that get its
 /// capabilities wait for the map, so that no OSD that they ask takes a late write of it.
-pub(crate) fn evicted(rank: &mut Rank, client: u64, epoch: Epoch) {
+pub(crate) fn evicted(rank: &mut Rank, client: u64, addrs: &EntityAddrVec, epoch: Epoch) {
     tracing::warn!(client, %epoch, "a client was evicted");
     rank.barrier = rank.barrier.max(epoch);
+    // The session may have ended meanwhile, and another one with the same number may have begun.
+    let session = rank.sessions.get(client);
+    if session.is_none_or(|session| session.image().addrs != *addrs) {
+        return;
+    }
     // It may have written up to the ends of its ranges.
     rank.caps.leave_ranges(client);
     rank.close_session(client, 0);

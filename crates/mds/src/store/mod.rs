@@ -33,7 +33,7 @@ use rados::{
 };
 pub(crate) use setup::{Setup, StoreError};
 use std::collections::VecDeque;
-use types::{Epoch, Errno};
+use types::{EntityAddrVec, Epoch, Errno};
 use wire::OsdOp;
 
 /// Bytes of the journal at which a checkpoint begins.
@@ -91,6 +91,13 @@ struct Checkpoint {
     in_flight: usize,
 }
 
+#[derive(Debug)]
+struct Eviction {
+    client: u64,
+    addrs: EntityAddrVec,
+    procedure: Procedure<Result<Epoch, Refusal>>,
+}
+
 /// The stored form of a rank. See the module's description.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -102,7 +109,7 @@ pub(crate) struct Store {
     checkpoint: Option<Checkpoint>,
     /// When the last checkpoint began.
     begun: Time,
-    eviction: Option<(u64, Procedure<Result<Epoch, Refusal>>)>,
+    eviction: Option<Eviction>,
     purger: Purger,
     purge_rows: Option<Procedure<Result<PurgePage, StoreError>>>,
     failure: Option<Failure>,
@@ -299,13 +306,12 @@ impl Store {
     }
 
     /// Evicts a client: its address is put on the blocklist, and OSDs that are asked from now on know it.
-    pub fn evict(&mut self, client: u64, addrs: &types::EntityAddrVec) {
-        if self.eviction.is_some() {
-            return;
+    pub fn evict(&mut self, client: u64, addrs: &EntityAddrVec) {
+        if self.eviction.is_none() {
+            let asked = addrs.clone();
+            let procedure = Procedure::new(move |steps| eviction::evict(steps, client, asked));
+            self.eviction = Some(Eviction { client, addrs: addrs.clone(), procedure });
         }
-        let addrs = addrs.clone();
-        let procedure = Procedure::new(move |steps| eviction::evict(steps, client, addrs));
-        self.eviction = Some((client, procedure));
     }
 
     /// The requests of a task.
@@ -374,11 +380,11 @@ impl Store {
     }
 
     fn handle_eviction(&mut self, rank: &mut Rank, id: ClusterRequestId, answer: ClusterResponse) {
-        let Some((client, procedure)) = &mut self.eviction else { return };
-        procedure.handle_response(id, answer);
-        match procedure.poll_outcome() {
+        let Some(eviction) = &mut self.eviction else { return };
+        eviction.procedure.handle_response(id, answer);
+        match eviction.procedure.poll_outcome() {
             Some(Ok(epoch)) => {
-                evictions::evicted(rank, *client, epoch);
+                evictions::evicted(rank, eviction.client, &eviction.addrs, epoch);
                 self.eviction = None;
             }
             Some(Err(refusal)) => self.fail(Failure::Passing(refusal.to_string())),
@@ -399,7 +405,7 @@ impl RequestSource for TaskSource<'_> {
         let store = &mut self.store;
         match self.task {
             Task::Opening => store.opening.as_mut()?.poll_request(),
-            Task::Eviction => store.eviction.as_mut()?.1.poll_request(),
+            Task::Eviction => store.eviction.as_mut()?.procedure.poll_request(),
             Task::PurgeRows => store.purge_rows.as_mut()?.poll_request(),
             Task::Checkpoint => Some((own(0), ClusterRequest::Operate(store.rows.pop_front()?))),
             Task::Purge => {

@@ -179,12 +179,16 @@ fn setup(is_new: bool) -> Setup {
     }
 }
 
+fn addrs(client: u64) -> EntityAddrVec {
+    format!("v2:10.0.0.{client}:0/77").parse().map(EntityAddrVec::one).expect("an address")
+}
+
 fn peer(client: u64) -> ClientPeer {
     let name = EntityName::new(EntityType::CLIENT, client.to_string());
     ClientPeer {
         client,
         name,
-        addrs: EntityAddrVec::default(),
+        addrs: addrs(client),
         address: None,
         caps: std::sync::Arc::new(auth::MdsCaps::allow_all()),
     }
@@ -608,13 +612,12 @@ fn a_client_that_does_not_come_back_is_blocklisted_before_its_session_ends() {
     world.send(1, &ClientReconnect::default().encode(0));
     assert_eq!(evictions::next(world.rank(), now + Duration::from_secs(59)), None);
     let late = now + Duration::from_secs(60);
-    let (client, _) = evictions::next(world.rank(), late).unwrap();
+    let (client, addrs) = evictions::next(world.rank(), late).unwrap();
     assert_eq!(client, 2);
     assert!(!reconnect::is_reconnected(world.rank(), late));
-    let addrs = "v2:10.0.0.1:0/77".parse().map(EntityAddrVec::one).unwrap();
     world.store.evict(client, &addrs);
     world.finish();
-    assert!(world.commands[0].contains("10.0.0.1:0/77"), "{:?}", world.commands);
+    assert!(world.commands[0].contains("10.0.0.2:0/77"), "{:?}", world.commands);
     assert!(reconnect::is_reconnected(world.rank(), late));
     assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::CLOSE));
 }
@@ -622,9 +625,8 @@ fn a_client_that_does_not_come_back_is_blocklisted_before_its_session_ends() {
 #[test]
 fn an_eviction_outlives_a_monitor_that_cannot_answer() {
     let mut world = World::new(&[1, 2]);
-    let addrs: EntityAddrVec = "v2:10.0.0.1:0/77".parse().map(EntityAddrVec::one).unwrap();
     world.results = [Err(Errno::TIMEDOUT), Ok(Errno::AGAIN.negative())].into();
-    world.store.evict(1, &addrs);
+    world.store.evict(1, &addrs(1));
     for asked in 1..3 {
         world.finish();
         assert_eq!(world.commands.len(), asked, "it is asked again after a pause");
@@ -634,11 +636,24 @@ fn an_eviction_outlives_a_monitor_that_cannot_answer() {
     assert_eq!(world.commands.len(), 3);
     assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
     world.results = [Ok(Errno::ACCES.negative())].into();
-    world.store.evict(2, &addrs);
+    world.store.evict(2, &addrs(2));
     world.pump();
     let failure = world.reason();
     assert!(failure.contains("client 2") && failure.contains("EACCES"), "{failure}");
     assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::OPEN));
+}
+
+#[test]
+fn an_eviction_that_takes_long_does_not_end_the_next_session_of_its_client() {
+    let mut world = World::new(&[1]);
+    world.results = [Err(Errno::TIMEDOUT)].into();
+    // The eviction was of a session from another address, which has ended meanwhile.
+    world.store.evict(1, &addrs(9));
+    world.finish();
+    world.elapse();
+    world.finish();
+    assert_eq!(world.commands.len(), 2);
+    assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::OPEN));
 }
 
 #[test]
@@ -720,10 +735,9 @@ fn a_silent_client_is_blocklisted_before_another_one_gets_its_file() {
         world.rank().handle_timeout(now);
     }
     let now = world.now;
-    let (client, _) = evictions::next(world.rank(), now).unwrap();
+    let (client, addrs) = evictions::next(world.rank(), now).unwrap();
     assert_eq!(client, 1);
     assert!(world.clients[&2].asked.is_some(), "it waits for the blocklist");
-    let addrs = "v2:10.0.0.1:0/77".parse().map(EntityAddrVec::one).unwrap();
     world.store.evict(client, &addrs);
     world.finish();
     assert!(world.commands[0].contains("10.0.0.1:0/77"), "{:?}", world.commands);
