@@ -1,0 +1,111 @@
+//! Any requests of three clients with crashes in between, beside the same requests without a crash.
+
+use super::*;
+use proptest::prelude::*;
+
+fn rename(from: &str, to: &str) -> ClientRequest {
+    let path2 = FilePath::new(1, Bytes::copy_from_slice(from.as_bytes()));
+    ClientRequest { path2, ..request(ClientOp::RENAME, to) }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A client that waits for nothing sends a request.
+    Ask(u64, u8, u8, u8),
+    Answer(usize),
+    /// A client drops what it has of removed files.
+    Release(u64),
+    /// 31 s pass, so a checkpoint begins if none runs.
+    Wait,
+    /// Bits: what is stored of what is in flight. Then how many requests of the opening are answered before
+    /// the successor crashes, too.
+    Crash(u64, Option<u8>),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (1u64..4, 0u8..8, 0u8..4, 0u8..4).prop_map(|(c, op, a, b)| Step::Ask(c, op, a, b)),
+        12 => any::<usize>().prop_map(Step::Answer),
+        3 => (1u64..4).prop_map(Step::Release),
+        2 => Just(Step::Wait),
+        1 => (any::<u64>(), prop::option::of(0u8..20)).prop_map(|(bits, n)| Step::Crash(bits, n)),
+    ]
+}
+
+/// A request of a client below its own directory.
+fn request_of(client: u64, op: u8, a: u8, b: u8) -> ClientRequest {
+    let one = format!("c{client}/{a}");
+    match op {
+        0 => mkdir(&one),
+        1 => create(&format!("{one}/{b}")),
+        2 => request(ClientOp::UNLINK, &format!("{one}/{b}")),
+        3 => request(ClientOp::RMDIR, &one),
+        4 => rename(&one, &format!("c{client}/{b}/x")),
+        // Few names, so that most removals find a file.
+        5 => create(&format!("c{client}/f{}", a % 2)),
+        6 => request(ClientOp::UNLINK, &format!("c{client}/f{}", a % 2)),
+        _ => rename(&format!("c{client}/f{}", a % 2), &format!("c{client}/f{}", b % 2)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn crashes_are_not_seen_in_answers_and_names(steps in prop::collection::vec(step(), 1..120)) {
+        let clients = [1, 2, 3];
+        let mut world = World::new(&clients);
+        // The same requests without a crash, each executed when it is first sent.
+        let mut plain = World::new(&clients);
+        for client in clients {
+            for world in [&mut world, &mut plain] {
+                world.ask(client, mkdir(&format!("c{client}")));
+                world.finish();
+            }
+        }
+        for step in &steps {
+            match step {
+                Step::Ask(client, op, a, b) if world.clients[client].asked.is_none() => {
+                    let request = request_of(*client, *op, *a, *b);
+                    plain.tid = world.tid;
+                    plain.ask(*client, request.clone());
+                    plain.finish();
+                    world.ask(*client, request);
+                }
+                Step::Ask(..) => {}
+                Step::Answer(which) => world.answer(*which),
+                Step::Release(client) => world.release(*client),
+                Step::Wait => {
+                    world.now = world.now + Duration::from_secs(31);
+                    world.pump();
+                }
+                Step::Crash(stored, again) => {
+                    world.crash(*stored);
+                    for _ in 0..again.unwrap_or(0) {
+                        world.answer(0);
+                    }
+                    if again.is_some() {
+                        world.crash(*stored);
+                    }
+                    world.finish();
+                    world.reconnect();
+                }
+            }
+        }
+        world.finish();
+        world.crash(0);
+        world.finish();
+        world.reconnect();
+        world.finish();
+        world.check_data(false);
+        clients.into_iter().for_each(|client| world.release(client));
+        world.finish();
+        world.check_data(true);
+        let names = |world: &mut World| world.paths().into_keys().collect::<Vec<_>>();
+        prop_assert_eq!(names(&mut world), names(&mut plain));
+        for client in clients {
+            prop_assert!(world.clients[&client].asked.is_none(), "client {} has its answer", client);
+            prop_assert_eq!(&world.clients[&client].answers, &plain.clients[&client].answers);
+        }
+    }
+}

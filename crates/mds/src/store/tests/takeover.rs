@@ -1,0 +1,189 @@
+//! Clients that come back to a successor.
+
+use super::*;
+
+#[test]
+fn a_client_that_came_back_and_is_lost_while_others_are_awaited_opens_a_new_session() {
+    let (mut world, ino) = shared_file_after_a_crash(false);
+    world.claim(1);
+    reconnect::connected_anew(world.rank(), &peer(2));
+    world.pump();
+    assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::OPEN), "it is awaited");
+    world.ask(1, mkdir("a"));
+    reconnect::connected_anew(world.rank(), &peer(1));
+    world.finish();
+    let sessions = &world.clients[&1].sessions;
+    assert_eq!(sessions.last(), Some(&SessionOp::CLOSE));
+    let told = sessions.len();
+    world.claim(2);
+    world.activate();
+    world.finish();
+    assert!(world.clients[&2].caps.contains_key(&ino));
+    assert_eq!(world.clients[&1].sessions.len(), told, "its messages ended with its session");
+}
+
+#[test]
+fn a_successor_keeps_evicted_clients_out() {
+    let (mut world, ino) = shared_file_after_a_crash(false);
+    let (cap_id, issued) = world.clients[&1].caps[&ino];
+    let wanted = issued | CapBits::FILE_CACHE | CapBits::FILE_BUFFER | CapBits::FILE_WRITE;
+    let claim = ClaimedCap { cap_id, issued, wanted, ..ClaimedCap::default() };
+    let caps = [(ino, claim)].into_iter().collect();
+    world.send(1, &ClientReconnect { caps, realms: Vec::new(), more: false }.encode(0));
+    world.send(2, &ClientReconnect::default().encode(0));
+    world.activate();
+    world.finish();
+    assert!(world.clients[&1].caps[&ino].1.contains(wanted), "it was told of new rights");
+    assert_eq!(world.clients[&1].barrier, NEWEST_MAP.0);
+}
+
+fn lock_request(start: u64) -> ClientRequest {
+    let (rule, kind, owner, pid, length, wait) = (1, 2, 9, 77, 10, 0);
+    let lock = FileLockArguments { rule, kind, owner, pid, start, length, wait };
+    let arguments = RequestArguments::of(&lock);
+    ClientRequest { arguments, ..request(ClientOp::SETFILELOCK, "f") }
+}
+
+#[test]
+fn file_locks_that_a_client_claims_outlive_the_server() {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, create("f"));
+    world.finish();
+    world.ask(1, lock_request(5));
+    world.finish();
+    let ino = world.paths()["/f"];
+    // One POSIX lock, no `flock`, as ceph-fuse writes them.
+    let mut w = Writer::new();
+    w.u32(1);
+    [5, 10, 0, 9, 77].into_iter().for_each(|number| w.u64(number));
+    w.u8(2);
+    w.u32(0);
+    world.clients.get_mut(&1).unwrap().locks.insert(ino, w.into_bytes());
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    for (start, expected) in [(0, Errno::AGAIN.negative()), (15, 0)] {
+        let tid = world.ask(2, lock_request(start));
+        world.finish();
+        assert_eq!(world.clients[&2].answers.last(), Some(&(tid, expected)), "from {start}");
+    }
+}
+
+#[test]
+fn a_range_that_no_client_claims_ends() {
+    let mut world = World::new(&[1, 2]);
+    for (client, name) in [(1, "f"), (2, "g")] {
+        world.ask(client, create(name));
+        world.finish();
+    }
+    let inodes = world.paths();
+    world.clients.get_mut(&2).unwrap().caps.remove(&inodes["/g"]);
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    world.finish();
+    let ranges = ["/f", "/g"].map(|path| {
+        let inode = world.rank().tree().get(Ino(inodes[path])).unwrap();
+        inode.write_ranges.len()
+    });
+    assert_eq!(ranges, [1, 0]);
+}
+
+/// Two clients that have `f`, and a successor to which neither has come back.
+fn shared_file_after_a_crash(is_unlinked: bool) -> (World, u64) {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, create("f"));
+    world.finish();
+    let ino = world.paths()["/f"];
+    let mask = CapBits::PIN | CapBits::ANY_SHARED;
+    let arguments = RequestArguments::of(&GetattrArguments { mask });
+    world.ask(2, ClientRequest { arguments, ..request(ClientOp::GETATTR, "f") });
+    world.finish();
+    if is_unlinked {
+        world.ask(1, request(ClientOp::UNLINK, "f"));
+        world.finish();
+    }
+    assert!(world.clients[&1].caps.contains_key(&ino) && world.clients[&2].caps.contains_key(&ino));
+    world.crash(0);
+    world.finish();
+    let now = world.now;
+    reconnect::begin(world.rank(), now);
+    (world, ino)
+}
+
+#[test]
+fn an_open_file_without_a_name_outlives_a_session_that_ends_before_all_have_claimed() {
+    let (mut world, ino) = shared_file_after_a_crash(true);
+    world.claim(1);
+    world.send(1, &ClientReconnect::default().encode(0));
+    world.finish();
+    assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
+    world.claim(2);
+    world.finish();
+    assert!(world.clients[&2].caps.contains_key(&ino), "the claim of its holder is accepted");
+    world.activate();
+    world.finish();
+    assert!(world.rank().tree().get(Ino(ino)).is_some());
+}
+
+#[test]
+fn nothing_is_granted_before_all_clients_have_claimed() {
+    let (mut world, ino) = shared_file_after_a_crash(false);
+    let issued = CapBits::PIN | CapBits::FILE_READ | CapBits::FILE_WRITE;
+    let wanted = issued | CapBits::FILE_CACHE | CapBits::FILE_BUFFER;
+    for client in [1, 2] {
+        let (cap_id, _) = world.clients[&client].caps[&ino];
+        world.clients.get_mut(&client).unwrap().caps.insert(ino, (cap_id, issued));
+        let claim = ClaimedCap { cap_id, issued, wanted, ..ClaimedCap::default() };
+        let caps = [(ino, claim)].into_iter().collect();
+        let claims = ClientReconnect { caps, realms: Vec::new(), more: false };
+        world.send(client, &claims.encode(0));
+    }
+    // The first one loses its connection again, and its session.
+    world.send(1, &ClientReconnect::default().encode(0));
+    world.finish();
+    assert_eq!(world.clients[&2].caps[&ino].1, issued, "others could have claims, too");
+    world.activate();
+    world.finish();
+    assert!(world.clients[&2].caps[&ino].1.contains(wanted));
+}
+
+#[test]
+fn what_a_client_wrote_by_rights_that_it_gave_back_is_taken_after_a_crash() {
+    let mut world = World::new(&[1]);
+    world.ask(1, create("f"));
+    world.finish();
+    let ino = world.paths()["/f"];
+    let (cap_id, _) = world.clients[&1].caps[&ino];
+    let kept = CapBits::PIN | CapBits::AUTH_SHARED;
+    let flush = ClientCaps {
+        op: CapOp::FLUSH,
+        ino,
+        cap_id,
+        seq: 1,
+        caps: kept,
+        dirty: CapBits::FILE_WRITE,
+        size: 5,
+        truncate_seq: 1,
+        ..ClientCaps::default()
+    };
+    world.send(1, &flush.encode(0).with_tid(3));
+    // The frame is lost; the client sends the flush again before its claims, which do not have the bit.
+    world.crash(0);
+    world.finish();
+    world.send(1, &flush.encode(0).with_tid(3));
+    world.clients.get_mut(&1).unwrap().caps.insert(ino, (cap_id, kept));
+    world.reconnect();
+    world.finish();
+    assert_eq!(world.rank().tree().get(Ino(ino)).unwrap().size, 5);
+}
+
+#[test]
+fn a_claim_of_an_inode_that_is_gone_is_dropped() {
+    let mut world = World::new(&[1]);
+    world.crash(0);
+    world.finish();
+    world.clients.get_mut(&1).unwrap().caps.insert(0x999, (5, CapBits::PIN));
+    world.reconnect();
+    assert!(!world.clients[&1].caps.contains_key(&0x999));
+}

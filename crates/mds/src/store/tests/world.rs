@@ -1,0 +1,347 @@
+//! A server over the model of the pools, and its clients.
+
+use super::*;
+
+/// A client: the request that is not answered, and the capabilities that it has.
+#[derive(Debug, Default)]
+pub(super) struct Client {
+    pub(super) asked: Option<(u64, ClientRequest)>,
+    pub(super) answers: Vec<(u64, i32)>,
+    pub(super) caps: BTreeMap<u64, (u64, CapBits)>,
+    pub(super) sessions: Vec<SessionOp>,
+    /// File locks that it claims, as they are encoded.
+    pub(super) locks: BTreeMap<u64, Bytes>,
+    /// It answers nothing.
+    pub(super) is_silent: bool,
+    /// The newest OSD map without which it may not use its capabilities.
+    pub(super) barrier: u32,
+}
+
+/// A server with its pool and its clients.
+pub(super) struct World {
+    pub(super) pool: Pool,
+    pub(super) store: Store,
+    pub(super) rank: Option<Rank>,
+    pub(super) pending: Vec<(Task, ClusterRequestId, Operation)>,
+    pub(super) commands: Vec<String>,
+    /// Results of the monitor's next commands; then they succeed.
+    pub(super) results: VecDeque<Result<i32, Errno>>,
+    /// Pauses that have not elapsed.
+    pub(super) pauses: Vec<(Task, ClusterRequestId)>,
+    pub(super) clients: BTreeMap<u64, Client>,
+    pub(super) tid: u64,
+    pub(super) now: Time,
+    /// Data objects that clients have written.
+    pub(super) written: BTreeSet<String>,
+}
+
+impl World {
+    /// A new file system whose server is active.
+    pub(super) fn new(clients: &[u64]) -> Self {
+        let mut world = World {
+            pool: Pool::default(),
+            store: Store::open(START, setup(true)),
+            rank: None,
+            pending: Vec::new(),
+            commands: Vec::new(),
+            results: VecDeque::new(),
+            pauses: Vec::new(),
+            clients: BTreeMap::new(),
+            tid: 0,
+            now: START,
+            written: BTreeSet::new(),
+        };
+        world.finish();
+        world.activate();
+        for client in clients {
+            world.clients.insert(*client, Client::default());
+            let features = FeatureBits(u64::MAX);
+            let open = ClientSession { features, ..ClientSession::new(SessionOp::REQUEST_OPEN, 0) };
+            world.send(*client, &open.encode(0));
+        }
+        world.finish();
+        world
+    }
+
+    pub(super) fn rank(&mut self) -> &mut Rank {
+        self.rank.as_mut().expect("the rank is open")
+    }
+
+    pub(super) fn activate(&mut self) {
+        let now = self.now;
+        reconnect::activate(self.rank(), now);
+        self.pump();
+    }
+
+    /// The end of a turn: requests to the pool, messages to clients.
+    pub(super) fn pump(&mut self) {
+        loop {
+            if let Some(rank) = &mut self.rank {
+                rank.check_invariants();
+                self.store.pump(self.now, rank);
+                if let Some(journal) = rank.log_mut().journal() {
+                    journal.check_invariants();
+                }
+            }
+            let mut is_quiet = true;
+            let store = &mut self.store;
+            let requests = Task::ALL.into_iter().flat_map(|task| {
+                let mut source = store.source(task);
+                let requests: Vec<_> = std::iter::from_fn(|| source.poll_request()).collect();
+                requests.into_iter().map(move |(id, request)| (task, id, request))
+            });
+            for (task, id, request) in requests.collect::<Vec<_>>() {
+                let answer = match request {
+                    ClusterRequest::Operate(operation) => {
+                        self.pending.push((task, id, operation));
+                        continue;
+                    }
+                    ClusterRequest::NewestMap => Ok(Reply::Map(NEWEST_MAP)),
+                    ClusterRequest::Command(command) => {
+                        self.commands.push(command);
+                        let result = self.results.pop_front().unwrap_or(Ok(0));
+                        let output = |result| rados::CommandOutput { result, ..Default::default() };
+                        result.map(|result| Reply::Command(output(result)))
+                    }
+                    ClusterRequest::Wait(_) => {
+                        self.pauses.push((task, id));
+                        continue;
+                    }
+                    other => panic!("{other:?}"),
+                };
+                self.store.handle_response(self.rank.as_mut(), task, id, answer);
+                is_quiet = false;
+            }
+            if let Some(opened) = self.store.poll_opened() {
+                self.rank = Some(reconnect::opened(self.now, opened, PoolId(3)));
+                is_quiet = false;
+            }
+            is_quiet &= !self.deliver();
+            if is_quiet {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn send(&mut self, client: u64, message: &Message) {
+        let now = self.now;
+        reconnect::handle_message(self.rank(), now, &peer(client), message).unwrap();
+        self.pump();
+    }
+
+    /// Clients take their messages; whether there were any.
+    pub(super) fn deliver(&mut self) -> bool {
+        let Some(rank) = &mut self.rank else { return false };
+        let messages: Vec<_> = std::iter::from_fn(|| rank.poll_output()).collect();
+        for (to, message) in &messages {
+            self.write_data(message);
+            if let Some(answer) = self.clients.entry(*to).or_default().take(message) {
+                let now = self.now;
+                reconnect::handle_message(self.rank(), now, &peer(*to), &answer).unwrap();
+            }
+        }
+        !messages.is_empty()
+    }
+
+    /// A client that has created a file writes it at once.
+    pub(super) fn write_data(&mut self, message: &Message) {
+        let reply = (message.kind == ClientReply::KIND).then(|| ClientReply::decode(message));
+        if let Some(Ok(ClientReply { target: Some(file), .. })) = reply
+            && file.cap.caps.contains(CapBits::FILE_WRITE)
+            && file.mode & 0o170_000 == 0o100_000
+        {
+            let name = format!("{:x}.00000000", file.ino);
+            if self.written.insert(name.clone()) {
+                self.pool.data.insert(name);
+            }
+        }
+    }
+
+    /// A client drops its capabilities on inodes that have no name any more.
+    pub(super) fn release(&mut self, client: u64) {
+        let alive: BTreeSet<u64> = self.paths().into_values().chain([1]).collect();
+        let caps = &mut self.clients.get_mut(&client).expect("it has a session").caps;
+        let gone: Vec<_> = caps.extract_if(.., |ino, _| !alive.contains(ino)).collect();
+        let item = |(ino, (cap_id, _))| CapItem { ino, cap_id, mseq: 0, issue_seq: u32::MAX };
+        let items = gone.into_iter().map(item).collect();
+        self.send(client, &ClientCapRelease { items, ..ClientCapRelease::default() }.encode(0));
+    }
+
+    /// Files have their data; an open one without a name may, and `strict` says that there is none.
+    pub(super) fn check_data(&mut self, strict: bool) {
+        let alive: BTreeSet<String> =
+            self.paths().into_values().map(|ino| format!("{ino:x}.00000000")).collect();
+        let kinds = |rank: &Rank, ino: u64| rank.tree().get(Ino(ino)).unwrap().is_file();
+        let files: Vec<u64> = self.paths().into_values().collect();
+        for ino in files {
+            let name = format!("{ino:x}.00000000");
+            assert!(!kinds(self.rank(), ino) || self.pool.data.contains(&name), "{name} is lost");
+        }
+        for client in self.clients.values() {
+            for ino in client.caps.keys().filter(|ino| **ino >= Ino::FIRST.0) {
+                let name = format!("{ino:x}.00000000");
+                let is_file = self.written.contains(&name);
+                assert!(!is_file || self.pool.data.contains(&name), "{name} was open");
+            }
+        }
+        let left: Vec<_> = self.pool.data.difference(&alive).collect();
+        assert!(!strict || left.is_empty(), "{left:?} are left");
+    }
+
+    /// The pool answers a write that is the first on its object.
+    pub(super) fn answer(&mut self, which: usize) {
+        let mut objects = BTreeSet::new();
+        let is_first = |(_, _, operation): &&(Task, ClusterRequestId, Operation)| {
+            objects.insert(operation.place.object.clone())
+        };
+        let firsts: Vec<_> = self.pending.iter().filter(is_first).map(|(_, id, _)| *id).collect();
+        let Some(id) = firsts.get(which % firsts.len().max(1)) else { return };
+        let at = self.pending.iter().position(|(_, other, _)| other == id).expect("it is pending");
+        let (task, id, operation) = self.pending.remove(at);
+        let answer = self.pool.execute(&operation);
+        self.store.handle_response(self.rank.as_mut(), task, id, answer);
+        self.pump();
+    }
+
+    /// The pool answers everything.
+    pub(super) fn finish(&mut self) {
+        self.pump();
+        while !self.pending.is_empty() {
+            self.answer(0);
+        }
+        assert_eq!(self.store.failure(), None);
+    }
+
+    /// Why the rank cannot be served.
+    pub(super) fn reason(&self) -> String {
+        match self.store.failure().expect("it cannot be served") {
+            Failure::ShutOut => "shut out".to_owned(),
+            Failure::Passing(reason) | Failure::Damage(reason) => reason.clone(),
+        }
+    }
+
+    /// All pauses elapse; returns how many there were.
+    pub(super) fn elapse(&mut self) -> usize {
+        let pauses = std::mem::take(&mut self.pauses);
+        for (task, id) in &pauses {
+            let answer = Ok(Reply::Operation(OperationReply::default()));
+            self.store.handle_response(self.rank.as_mut(), *task, *id, answer);
+        }
+        self.pump();
+        pauses.len()
+    }
+
+    pub(super) fn ask(&mut self, client: u64, request: ClientRequest) -> u64 {
+        self.tid += 1;
+        let stamp = UTime { seconds: 100 + self.tid as u32, nanoseconds: 0 };
+        let request = ClientRequest { stamp, uid: 5, gid: 6, ..request };
+        let message = request.encode(0).with_tid(self.tid);
+        let client_state = self.clients.get_mut(&client).expect("it has a session");
+        client_state.asked = Some((self.tid, request));
+        self.send(client, &message);
+        self.tid
+    }
+
+    /// The server dies; of what is in flight, `stored` says what is stored. A successor opens the rank.
+    pub(super) fn crash(&mut self, stored: u64) {
+        let mut lost = BTreeSet::new();
+        for (at, (_, _, operation)) in std::mem::take(&mut self.pending).iter().enumerate() {
+            if stored & (1 << (at % 64)) != 0 && !lost.contains(&operation.place.object) {
+                let _ = self.pool.execute(operation);
+            } else {
+                lost.insert(operation.place.object.clone());
+            }
+        }
+        self.rank = None;
+        self.store = Store::open(self.now, setup(false));
+        self.pump();
+    }
+
+    /// Clients come back, with requests that were not answered before their claims.
+    pub(super) fn reconnect(&mut self) {
+        assert!(self.rank.is_some(), "{:?}", self.store.failure());
+        let now = self.now;
+        reconnect::begin(self.rank(), now);
+        for client in self.clients.keys().copied().collect::<Vec<_>>() {
+            self.claim(client);
+        }
+        assert!(!reconnect::is_reconnected(self.rank(), now), "clients have not seen the state");
+        self.now = now + Duration::from_secs(1);
+        let now = self.now;
+        assert!(reconnect::is_reconnected(self.rank(), now));
+        self.activate();
+    }
+
+    /// A client comes back, with a request that was not answered before its claims.
+    pub(super) fn claim(&mut self, client: u64) {
+        let state = &self.clients[&client];
+        let resent = state.asked.clone();
+        let claim = |(ino, (cap_id, issued)): (&u64, &(u64, CapBits))| {
+            let (cap_id, issued, wanted) = (*cap_id, *issued, *issued);
+            let locks = state.locks.get(ino).cloned().unwrap_or_default();
+            (*ino, ClaimedCap { cap_id, issued, wanted, locks, ..ClaimedCap::default() })
+        };
+        let caps = state.caps.iter().map(claim).collect();
+        if let Some((tid, request)) = resent {
+            self.send(client, &request.encode(0).with_tid(tid));
+        }
+        let claims = ClientReconnect { caps, realms: Vec::new(), more: false };
+        self.send(client, &claims.encode(0));
+    }
+
+    pub(super) fn paths(&mut self) -> BTreeMap<String, u64> {
+        let rank = self.rank();
+        paths(rank)
+    }
+}
+
+pub(super) fn paths(rank: &Rank) -> BTreeMap<String, u64> {
+    let tree = rank.tree();
+    let (mut found, mut open) = (BTreeMap::new(), vec![(String::new(), Ino::ROOT)]);
+    while let Some((path, directory)) = open.pop() {
+        for (name, entry) in tree.page(directory, &PageStart::Begin, usize::MAX).unwrap().entries {
+            let path = format!("{path}/{}", String::from_utf8_lossy(&name));
+            if tree.get(entry.ino).unwrap().is_directory() {
+                open.push((path.clone(), entry.ino));
+            }
+            found.insert(path, entry.ino.0);
+        }
+    }
+    found
+}
+
+impl Client {
+    /// Takes a message; returns the answer that the server waits for.
+    pub(super) fn take(&mut self, message: &Message) -> Option<Message> {
+        match message.kind {
+            ClientReply::KIND => {
+                let reply = ClientReply::decode(message).unwrap();
+                if self.asked.as_ref().is_some_and(|(tid, _)| *tid == message.tid) {
+                    self.asked = None;
+                    self.answers.push((message.tid, reply.result));
+                }
+                let directory = reply.dentry.map(|dentry| dentry.directory);
+                for inode in reply.target.iter().chain(&directory) {
+                    self.caps.insert(inode.ino, (inode.cap.cap_id, inode.cap.caps));
+                }
+                None
+            }
+            ClientCaps::KIND => {
+                let asked = ClientCaps::decode(message).unwrap();
+                self.barrier = self.barrier.max(asked.osd_epoch_barrier);
+                match asked.op {
+                    CapOp::EXPORT => drop(self.caps.remove(&asked.ino)),
+                    _ => drop(self.caps.insert(asked.ino, (asked.cap_id, asked.caps))),
+                }
+                let answer = ClientCaps { op: CapOp::UPDATE, ..asked.clone() };
+                let answers = asked.op == CapOp::REVOKE && !self.is_silent;
+                answers.then(|| answer.encode(0).with_tid(77))
+            }
+            ClientSession::KIND => {
+                self.sessions.push(ClientSession::decode(message).unwrap().op);
+                None
+            }
+            _ => None,
+        }
+    }
+}
