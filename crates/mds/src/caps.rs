@@ -24,24 +24,27 @@ pub(crate) fn issue_of(inode: &Inode, client: u64, wanted: CapBits, allowed: Cap
     Issue { ino: inode_id(inode.ino), kind, client, wanted, may_delegate: false, allowed }
 }
 
+/// Bits that a client may have at all by a capability that it has; `None` if it has none.
+pub(crate) fn held(caps: &LockMachine, client: u64, ino: Ino) -> Option<CapBits> {
+    caps.allowed(inode_id(ino), client)
+}
+
 /// Sizes of a layout, on which ranges of writers depend.
 pub(crate) fn unit_of(layout: &FileLayout) -> Unit {
     Unit { object: layout.object_size, stripe: layout.stripe_unit }
 }
 
-/// Gives a client a capability in a reply, by the bits that it wants and those that it may have; none if
-/// memory is short.
+/// Gives a client a capability on an inode in a reply; none if memory is short.
 pub(crate) fn issue(
     caps: &mut LockMachine,
     now: engine::Time,
     inode: &Inode,
-    client: u64,
-    [wanted, allowed]: [CapBits; 2],
+    issue: Issue,
 ) -> ReplyCap {
-    if let Some(range) = inode.write_ranges.get(&client) {
-        caps.adopt_range(inode_id(inode.ino), client, range.end);
+    if let Some(range) = inode.write_ranges.get(&issue.client) {
+        caps.adopt_range(issue.ino, issue.client, range.end);
     }
-    let issued = caps.issue(now, issue_of(inode, client, wanted, allowed));
+    let issued = caps.issue(now, issue);
     issued.map_or_else(ReplyCap::default, |issued| {
         let IssuedCap { cap_id, seq, mseq, caps, wanted } = issued;
         ReplyCap { caps, wanted, cap_id, seq, mseq, realm: ROOT_REALM, is_auth: true }

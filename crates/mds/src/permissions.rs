@@ -112,7 +112,7 @@ impl Permissions {
         tree: &Tree,
         client: u64,
         ino: Ino,
-        held: Option<CapBits>,
+        held: impl FnOnce() -> Option<CapBits>,
         opened: bool,
     ) -> CapBits {
         const READ: CapBits = CapBits(!(CapBits::ANY_EXCL.0 | CapBits::ANY_FILE_WRITE.0));
@@ -121,6 +121,7 @@ impl Permissions {
         if known.is_free {
             return CapBits::ALL;
         }
+        let held = held();
         let has_opened = opened || held.is_some_and(|held| held.contains(CapBits::FILE_WRITE));
         let Some(names) = names(tree, ino) else {
             // It was opened when it had a name.
@@ -179,10 +180,10 @@ impl Permissions {
         client: u64,
         request: &ClientRequest,
         ino: Ino,
-        held: Option<CapBits>,
+        held: impl FnOnce() -> Option<CapBits>,
     ) -> Result<(), Errno> {
         let known = self.clients.get(&client).ok_or(Errno::ACCES)?;
-        match known.is_free || known.allows(tree, caller(request), ino, Use::default(), held) {
+        match known.is_free || known.allows(tree, caller(request), ino, Use::default(), held()) {
             true => Ok(()),
             false => Err(Errno::ACCES),
         }

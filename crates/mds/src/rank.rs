@@ -23,8 +23,8 @@ use crate::rows::{RowQueue, RowWrite};
 use crate::sessions::{NEEDED_FEATURES, SessionImage, Sessions};
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
-use fscaps::{Admission, LockMachine, RequestId, Settings};
-use namespace::{Context, Ino, Operation, Tree, execute};
+use fscaps::{Admission, Issue, LockMachine, RequestId, Settings};
+use namespace::{Context, Ino, Inode, Operation, Tree, execute};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Epoch, Errno, PoolId, features};
 use wire::{
@@ -367,7 +367,7 @@ impl Rank {
         }
         let (tree, permissions) = (&self.tree, &self.permissions);
         let check = |ino| {
-            let held = self.caps.allowed(caps::inode_id(ino), client);
+            let held = || caps::held(&self.caps, client, ino);
             permissions.check_use(tree, client, &request, ino, held)
         };
         match self.locks.handle(tree, id, &request, check) {
@@ -420,16 +420,21 @@ impl Rank {
 
     /// The plan, if the client's capabilities allow it.
     fn check(&self, client: u64, request: &ClientRequest, plan: Plan) -> Result<Plan, Errno> {
-        let held = |ino| self.caps.allowed(caps::inode_id(ino), client);
+        let held = |ino| caps::held(&self.caps, client, ino);
         self.permissions.check(&self.tree, client, request, &plan, held).map(|()| plan)
     }
 
     /// Bits that a client may have on an inode at all, with those that it wants by a request that was
     /// checked.
     fn allowed(&self, client: u64, ino: Ino, wanted: CapBits) -> CapBits {
-        let held = self.caps.allowed(caps::inode_id(ino), client);
+        let held = || caps::held(&self.caps, client, ino);
         let opened = wanted.contains(CapBits::FILE_WRITE);
         self.permissions.allowed(&self.tree, client, ino, held, opened)
+    }
+
+    /// A capability for a client that wants these bits by a request that was checked.
+    fn issue_of(&self, client: u64, inode: &Inode, wanted: CapBits) -> Issue {
+        caps::issue_of(inode, client, wanted, self.allowed(client, inode.ino, wanted))
     }
 
     fn planner(&self, client: u64) -> Planner<'_> {
@@ -519,8 +524,7 @@ impl Rank {
         let shown = result.as_ref().ok().map(|(shown, _)| shown);
         let user = shown.and_then(|shown| {
             let inode = self.tree.get(shown.target?)?;
-            let allowed = self.allowed(client, inode.ino, shown.wanted);
-            Some(caps::issue_of(inode, client, shown.wanted, allowed))
+            Some(self.issue_of(client, inode, shown.wanted))
         });
         self.caps.end_request(self.now, id, user.as_slice());
         self.take_cap_outputs();

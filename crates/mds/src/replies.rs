@@ -2,11 +2,11 @@
 
 use crate::caps;
 use engine::Time;
-use fscaps::{LeaseGrant, LockMachine};
+use fscaps::{Issue, LeaseGrant, LockMachine};
 use namespace::{Ino, Inode, Tree};
 use types::SnapId;
 use wire::inode_stat::{NO_PIN, encode_xattrs};
-use wire::{CapBits, InodeStat, LeaseStat, ReplyCap, SnapRealmInfo};
+use wire::{InodeStat, LeaseStat, ReplyCap, SnapRealmInfo};
 
 /// The only realm: that of the root, without snapshots.
 pub(crate) fn snap_trace(features: u64) -> bytes::Bytes {
@@ -14,18 +14,16 @@ pub(crate) fn snap_trace(features: u64) -> bytes::Bytes {
     SnapRealmInfo::trace(&[root], features)
 }
 
-/// An inode with a capability for a client.
+/// An inode with a capability on it for a client.
 pub(crate) fn inode_with_cap(
     tree: &Tree,
     caps: &mut LockMachine,
     now: Time,
-    ino: Ino,
-    client: u64,
-    wanted_and_allowed: [CapBits; 2],
-) -> Option<InodeStat> {
-    let inode = tree.get(ino)?;
-    let cap = caps::issue(caps, now, inode, client, wanted_and_allowed);
-    Some(inode_stat(tree, inode, cap))
+    inode: &Inode,
+    issue: Issue,
+) -> InodeStat {
+    let cap = caps::issue(caps, now, inode, issue);
+    inode_stat(tree, inode, cap)
 }
 
 /// An inode, as clients learn of it.

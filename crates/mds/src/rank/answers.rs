@@ -48,8 +48,9 @@ impl Rank {
     }
 
     fn inode(&mut self, ino: Ino, client: u64, wanted: CapBits) -> Option<InodeStat> {
-        let bits = [wanted, self.allowed(client, ino, wanted)];
-        inode_with_cap(&self.tree, &mut self.caps, self.now, ino, client, bits)
+        let inode = self.tree.get(ino)?;
+        let issue = self.issue_of(client, inode, wanted);
+        Some(inode_with_cap(&self.tree, &mut self.caps, self.now, inode, issue))
     }
 
     fn dentry(&mut self, client: u64, entry: &(Ino, Bytes)) -> Option<ReplyDentry> {
