@@ -31,7 +31,7 @@ pub use acceptor::{
     AcceptFailure, Acceptance, Accepted, Acceptor, Presentation, connection_secret_length,
 };
 pub use caps::{
-    ApplicationMetadata, Caller, CapsError, ClassCall, MdsAccess, MdsCaps, MdsReach, MgrAccess,
+    ApplicationMetadata, Caller, CapsError, ClassCall, MdsAccess, MdsCaps, MdsLevel, MgrAccess,
     MgrCaps, MonAccess, MonCaps, OsdAccess, OsdCaps, Ownership, Rwx,
 };
 pub use cephx::{

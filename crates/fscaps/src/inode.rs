@@ -269,7 +269,10 @@ impl InodeCaps {
         }
         for held in self.holders.values() {
             assert!(held.issued().contains(held.pending()), "bits that were sent are issued");
-            assert!(held.allowed().contains(held.wanted()), "nobody wants what it may not have");
+            assert!(
+                held.allowed().contains(held.wanted()),
+                "a client wants no bits that it may not have"
+            );
         }
     }
 }

@@ -315,8 +315,9 @@ impl LockMachine {
         self.given_back(now, ino);
     }
 
-    /// Takes a capability that a client claims after a take-over; false if it contradicts those of others,
-    /// and the client must give bits back. Nothing is granted before [`LockMachine::handle_claims_complete`].
+    /// Takes a capability that a client claims after a take-over; false if it has bits that contradict those
+    /// of others or that the client may not have, and that it must give back. Nothing is granted before
+    /// [`LockMachine::handle_claims_complete`].
     pub fn handle_claim(&mut self, claim: &Claim) -> bool {
         let Claim { client, ino, kind, cap_id, mseq, issued, wanted, allowed } = *claim;
         let Some(session) = self.sessions.get_mut(client) else { return false };

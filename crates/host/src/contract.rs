@@ -63,7 +63,8 @@ pub trait Hosted: Node {
     fn is_open(&self) -> anyhow::Result<bool> {
         Ok(true)
     }
-    /// An error if it cannot go on: its core ends. Asked after each turn; what it finds moves no output.
+    /// An error if it cannot go on: its core ends. Asked after each turn, when all outputs were
+    /// taken; it may not make new ones.
     fn check(&mut self) -> anyhow::Result<()> {
         Ok(())
     }

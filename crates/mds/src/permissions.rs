@@ -1,11 +1,12 @@
 //! Permissions of clients: what the capabilities of their entities allow in this file system.
 //!
 //! A request is checked by what it is going to change and show, before other clients are asked for anything.
-//! A client gets no bit by which it could change an inode without a request that would be refused.
+//! Capabilities on inodes are limited in the same way: where a request to change an inode would be refused,
+//! the client gets no bit to change it without a request.
 
 use crate::ClientPeer;
 use crate::plan::Plan;
-use auth::{Caller, MdsAccess, MdsCaps, MdsReach, Ownership};
+use auth::{Caller, MdsAccess, MdsCaps, MdsLevel, Ownership};
 use namespace::{AttributeChange, Ino, Inode, Operation, SetAttributes, Tree};
 use std::collections::BTreeMap;
 use types::Errno;
@@ -24,29 +25,34 @@ struct Client {
     /// Grants for this file system and the client's address.
     caps: MdsCaps,
     /// Whether they allow everything, so that no path needs to be looked at.
-    is_free: bool,
+    is_unrestricted: bool,
 }
 
-/// One thing that a request does to an inode.
+/// Access of a request to one inode.
 #[derive(Debug, Clone, Copy, Default)]
-struct Use {
+struct InodeAccess {
     reads: bool,
     writes: bool,
-    is_owners: bool,
+    requires_owner: bool,
     new_owner: Option<(u32, u32)>,
     created: Option<(u32, u32)>,
 }
 
-impl Use {
-    const WRITE: Use =
-        Use { reads: false, writes: true, is_owners: false, new_owner: None, created: None };
+impl InodeAccess {
+    const WRITE: InodeAccess = InodeAccess {
+        reads: false,
+        writes: true,
+        requires_owner: false,
+        new_owner: None,
+        created: None,
+    };
 }
 
 impl Client {
     fn new(peer: ClientPeer, file_system: &str) -> Self {
         let caps = peer.caps.within(file_system, peer.address);
-        let is_free = caps.allows_all();
-        Client { peer, caps, is_free }
+        let is_unrestricted = caps.allows_all();
+        Client { peer, caps, is_unrestricted }
     }
 }
 
@@ -90,17 +96,18 @@ impl Permissions {
         let Some(known) = self.clients.get(&client) else {
             return Err("the client is not known".to_owned());
         };
-        let reach = match root {
-            Some(_) => known.caps.reach(&names),
-            None => known.caps.reach_anywhere(),
+        let level = match root {
+            Some(_) => known.caps.level_at(&names),
+            None => known.caps.highest_level(),
         };
-        if known.is_free || reach > MdsReach::Nothing {
+        if known.is_unrestricted || level > MdsLevel::Nothing {
             return Ok(());
         }
         let (name, text, fs) = (&known.peer.name, known.peer.caps.text(), &self.file_system);
         Err(format!(
             "{name} may not mount '/{}' of file system {fs}: its mds capabilities are '{text}'. Mount a directory \
-             that they name, or give it others: ceph auth caps {name} mds 'allow rw fsname={fs}' …",
+             that they name, or change them: `ceph auth get {name}` shows all capabilities, `ceph auth caps \
+             {name}` replaces them all",
             root.unwrap_or_default().trim_start_matches('/')
         ))
     }
@@ -118,7 +125,7 @@ impl Permissions {
         const READ: CapBits = CapBits(!(CapBits::ANY_EXCL.0 | CapBits::ANY_FILE_WRITE.0));
         const WRITE: CapBits = CapBits(!CapBits::ANY_EXCL.0);
         let Some(known) = self.clients.get(&client) else { return CapBits::PIN };
-        if known.is_free {
+        if known.is_unrestricted {
             return CapBits::ALL;
         }
         let held = held();
@@ -127,20 +134,20 @@ impl Permissions {
             // It was opened when it had a name.
             return held.unwrap_or(if has_opened { WRITE } else { READ });
         };
-        match known.caps.reach(&names) {
-            MdsReach::Write => CapBits::ALL,
+        match known.caps.level_at(&names) {
+            MdsLevel::Write => CapBits::ALL,
             // It depends on the user: an open for writing must come as a request.
-            MdsReach::CheckedWrite if has_opened => WRITE,
-            MdsReach::CheckedWrite | MdsReach::Read => READ,
-            MdsReach::Nothing => CapBits::PIN,
+            MdsLevel::CheckedWrite if has_opened => WRITE,
+            MdsLevel::CheckedWrite | MdsLevel::Read => READ,
+            MdsLevel::Nothing => CapBits::PIN,
         }
     }
 
     /// Whether a client may know of an inode, unless it has no name.
     pub fn reaches(&self, tree: &Tree, client: u64, ino: Ino) -> bool {
-        let reach = |known: &Client| names(tree, ino).map(|names| known.caps.reach(&names));
+        let level = |known: &Client| names(tree, ino).map(|names| known.caps.level_at(&names));
         let known = self.clients.get(&client);
-        known.is_some_and(|known| known.is_free || reach(known) != Some(MdsReach::Nothing))
+        known.is_some_and(|known| known.is_unrestricted || level(known) != Some(MdsLevel::Nothing))
     }
 
     /// Whether a client may do what a request was planned to do; `held` are the bits that it may have on an
@@ -158,23 +165,24 @@ impl Permissions {
         held: impl Fn(Ino) -> Option<CapBits>,
     ) -> Result<(), Errno> {
         let known = self.clients.get(&client).ok_or(Errno::ACCES)?;
-        if known.is_free {
+        if known.is_unrestricted {
             return Ok(());
         }
         let caller = caller(request);
-        let may = |(ino, done): (Ino, Use)| known.allows(tree, caller, ino, done, held(ino));
-        match uses_of(tree, request, plan).into_iter().all(may) {
+        let may =
+            |(ino, access): (Ino, InodeAccess)| known.allows(tree, caller, ino, access, held(ino));
+        match accesses_of(tree, request, plan).into_iter().all(may) {
             true => Ok(()),
             false => Err(Errno::ACCES),
         }
     }
 
-    /// Whether a client may use an inode in ways that need no right to write: for locks of files.
+    /// Whether a client may have access to an inode that is neither reading nor writing: locks of files.
     ///
     /// # Errors
     ///
     /// EACCES if not.
-    pub fn check_use(
+    pub fn check_access(
         &self,
         tree: &Tree,
         client: u64,
@@ -183,7 +191,9 @@ impl Permissions {
         held: impl FnOnce() -> Option<CapBits>,
     ) -> Result<(), Errno> {
         let known = self.clients.get(&client).ok_or(Errno::ACCES)?;
-        match known.is_free || known.allows(tree, caller(request), ino, Use::default(), held()) {
+        match known.is_unrestricted
+            || known.allows(tree, caller(request), ino, InodeAccess::default(), held())
+        {
             true => Ok(()),
             false => Err(Errno::ACCES),
         }
@@ -196,19 +206,19 @@ impl Client {
         tree: &Tree,
         caller: Caller<'_>,
         ino: Ino,
-        done: Use,
+        access: InodeAccess,
         held: Option<CapBits>,
     ) -> bool {
         let Some(path) = names(tree, ino) else {
             // It was opened when it had a name.
-            return held.is_some_and(|bits| !done.writes || bits.contains(CapBits::FILE_WRITE));
+            return held.is_some_and(|bits| !access.writes || bits.contains(CapBits::FILE_WRITE));
         };
         let Some(inode) = tree.get(ino) else { return false };
-        let Use { reads, writes, is_owners, new_owner, created } = done;
+        let InodeAccess { reads, writes, requires_owner, new_owner, created } = access;
         let inode = Ownership { uid: inode.owner.uid, gid: inode.owner.gid, mode: inode.mode };
         let path = &path;
         let access =
-            MdsAccess { caller, path, inode, new_owner, created, reads, writes, is_owners };
+            MdsAccess { caller, path, inode, new_owner, created, reads, writes, requires_owner };
         self.caps.allow(&access)
     }
 }
@@ -230,27 +240,31 @@ fn names(tree: &Tree, ino: Ino) -> Option<Vec<&[u8]>> {
     Some(names)
 }
 
-/// All that a request does: what it changes, and what it shows.
-fn uses_of(tree: &Tree, request: &ClientRequest, plan: &Plan) -> Vec<(Ino, Use)> {
-    let mut uses: Vec<(Ino, Use)> = Vec::new();
+/// All accesses of a request: by its changes, and by the inode that it shows.
+fn accesses_of(tree: &Tree, request: &ClientRequest, plan: &Plan) -> Vec<(Ino, InodeAccess)> {
+    let mut accesses: Vec<(Ino, InodeAccess)> = Vec::new();
     for operation in &plan.operations {
         match operation {
             Operation::Create { directory, .. } => {
-                uses.push((*directory, Use { created: Some(request.owner()), ..Use::WRITE }));
+                accesses.push((
+                    *directory,
+                    InodeAccess { created: Some(request.owner()), ..InodeAccess::WRITE },
+                ));
             }
             Operation::Unlink { directory, .. } | Operation::RemoveDirectory { directory, .. } => {
-                uses.push((*directory, Use::WRITE))
+                accesses.push((*directory, InodeAccess::WRITE))
             }
             // Else a name within the client's reach would give it an inode that is out of it.
             Operation::Link { ino, directory, .. } => {
-                uses.extend([(*directory, Use::WRITE), (*ino, Use::WRITE)]);
+                accesses.extend([(*directory, InodeAccess::WRITE), (*ino, InodeAccess::WRITE)]);
             }
             Operation::Rename { from, to } => {
-                uses.extend([(from.0, Use::WRITE), (to.0, Use::WRITE)]);
+                accesses.extend([(from.0, InodeAccess::WRITE), (to.0, InodeAccess::WRITE)]);
             }
             Operation::Change { ino, change } => {
                 let inode = tree.get(*ino);
-                uses.extend(inode.map(|inode| (*ino, change_use(request, inode, change))));
+                accesses
+                    .extend(inode.map(|inode| (*ino, access_of_change(request, inode, change))));
             }
             Operation::Forget { .. } => {}
         }
@@ -258,21 +272,29 @@ fn uses_of(tree: &Tree, request: &ClientRequest, plan: &Plan) -> Vec<(Ino, Use)>
     // An inode that the request is about to create is in no tree yet.
     let shown = plan.shown.target.filter(|ino| tree.get(*ino).is_some());
     let wanted = plan.shown.wanted;
-    uses.extend(shown.map(|ino| {
+    accesses.extend(shown.map(|ino| {
         let reads = wanted.contains(CapBits::FILE_READ) || request.op == ClientOp::READDIR;
         let writes = wanted.contains(CapBits::FILE_WRITE);
-        (ino, Use { reads, writes, ..Use::default() })
+        (ino, InodeAccess { reads, writes, ..InodeAccess::default() })
     }));
-    uses
+    accesses
 }
 
-fn change_use(request: &ClientRequest, inode: &Inode, change: &AttributeChange) -> Use {
-    let AttributeChange::Set(set) = change else { return Use::WRITE };
+fn access_of_change(
+    request: &ClientRequest,
+    inode: &Inode,
+    change: &AttributeChange,
+) -> InodeAccess {
+    let AttributeChange::Set(set) = change else { return InodeAccess::WRITE };
     let SetAttributes { mode, uid, gid, size, .. } = *set;
     let changes_owner = uid.is_some() || gid.is_some();
     let new_owner = (uid.unwrap_or(inode.owner.uid), gid.unwrap_or(inode.owner.gid));
     // Times are set by the owner, or by all that may write.
-    let is_owners =
+    let requires_owner =
         mode.is_some() || changes_owner || size.is_none() && request.uid == inode.owner.uid;
-    Use { is_owners, new_owner: changes_owner.then_some(new_owner), ..Use::WRITE }
+    InodeAccess {
+        requires_owner,
+        new_owner: changes_owner.then_some(new_owner),
+        ..InodeAccess::WRITE
+    }
 }

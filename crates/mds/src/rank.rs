@@ -368,7 +368,7 @@ impl Rank {
         let (tree, permissions) = (&self.tree, &self.permissions);
         let check = |ino| {
             let held = || caps::held(&self.caps, client, ino);
-            permissions.check_use(tree, client, &request, ino, held)
+            permissions.check_access(tree, client, &request, ino, held)
         };
         match self.locks.handle(tree, id, &request, check) {
             Some(answers) => self.answer_lock_requests(answers),

@@ -59,12 +59,12 @@ pub struct MdsAccess<'a> {
     /// The request changes the inode, or an entry of it.
     pub writes: bool,
     /// The change is one that only the owner may make, whatever the mode: of mode, owner or times.
-    pub is_owners: bool,
+    pub requires_owner: bool,
 }
 
-/// The most that a client may do at a path, whatever its user.
+/// Level of access: the most that a client may do at a path, whatever its user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MdsReach {
+pub enum MdsLevel {
     /// Nothing.
     Nothing,
     /// Reading.
@@ -142,18 +142,18 @@ impl MdsCaps {
 
     /// Whether everything is allowed that has no permission of its own.
     pub fn allows_all(&self) -> bool {
-        self.reach(&[]) == MdsReach::Write
+        self.level_at(&[]) == MdsLevel::Write
     }
 
     /// The most that is allowed at a path.
-    pub fn reach(&self, path: &[&[u8]]) -> MdsReach {
+    pub fn level_at(&self, path: &[&[u8]]) -> MdsLevel {
         let grants = self.grants.iter().filter(|grant| grant.covers(path));
-        grants.map(MdsGrant::reach).max().unwrap_or(MdsReach::Nothing)
+        grants.map(MdsGrant::level).max().unwrap_or(MdsLevel::Nothing)
     }
 
     /// The most that is allowed at any path.
-    pub fn reach_anywhere(&self) -> MdsReach {
-        self.grants.iter().map(MdsGrant::reach).max().unwrap_or(MdsReach::Nothing)
+    pub fn highest_level(&self) -> MdsLevel {
+        self.grants.iter().map(MdsGrant::level).max().unwrap_or(MdsLevel::Nothing)
     }
 
     /// Whether one grant allows all of a request's part.
@@ -168,11 +168,11 @@ impl MdsGrant {
         self.path.len() <= path.len() && names.all(|(own, name)| own.as_bytes() == *name)
     }
 
-    fn reach(&self) -> MdsReach {
+    fn level(&self) -> MdsLevel {
         match self.writes {
-            false => MdsReach::Read,
-            true if self.uid.is_some() || self.squashes_root => MdsReach::CheckedWrite,
-            true => MdsReach::Write,
+            false => MdsLevel::Read,
+            true if self.uid.is_some() || self.squashes_root => MdsLevel::CheckedWrite,
+            true => MdsLevel::Write,
         }
     }
 
@@ -197,7 +197,7 @@ impl MdsGrant {
         if caller.uid == 0 {
             return true;
         }
-        if access.is_owners && caller.uid != inode.uid {
+        if access.requires_owner && caller.uid != inode.uid {
             return false;
         }
         let is_in_group = |gid: u32| {
@@ -221,7 +221,7 @@ impl MdsGrant {
             false if is_in_group(inode.gid) => inode.mode >> 3,
             false => inode.mode,
         };
-        let needs_bit = access.writes && !access.is_owners;
+        let needs_bit = access.writes && !access.requires_owner;
         (!access.reads || bits & MODE_READ != 0) && (!needs_bit || bits & MODE_WRITE != 0)
     }
 }

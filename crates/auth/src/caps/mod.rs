@@ -18,7 +18,7 @@ mod osd;
 mod permissions;
 mod scanner;
 
-pub use mds::{Caller, MdsAccess, MdsCaps, MdsReach, Ownership};
+pub use mds::{Caller, MdsAccess, MdsCaps, MdsLevel, Ownership};
 pub use mgr::{MgrAccess, MgrCaps};
 pub use mon::MonCaps;
 pub use mon_grant::MonAccess;

@@ -41,8 +41,8 @@ fn names(path: &str) -> Vec<&[u8]> {
 
 #[test]
 fn reach_is_the_most_that_a_grant_of_this_file_system_and_network_gives() {
-    use MdsReach::*;
-    for (text, path, reach) in [
+    use MdsLevel::*;
+    for (text, path, level) in [
         ("allow", "/a", Write),
         ("allow *", "/", Write),
         ("allow rwps", "/a/b", Write),
@@ -60,9 +60,9 @@ fn reach_is_the_most_that_a_grant_of_this_file_system_and_network_gives() {
         ("allow rw network 11.0.0.0/8", "/", Nothing),
     ] {
         let caps = MdsCaps::parse(text).unwrap().within("cephfs", "10.1.2.3".parse().ok());
-        assert_eq!(caps.reach(&names(path)), reach, "{text} {path}");
+        assert_eq!(caps.level_at(&names(path)), level, "{text} {path}");
     }
-    assert_eq!(MdsCaps::granted(&AuthCaps::new("")).unwrap().reach(&[]), Nothing);
+    assert_eq!(MdsCaps::granted(&AuthCaps::new("")).unwrap().level_at(&[]), Nothing);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn requests_are_allowed_by_one_grant_with_path_user_and_mode() {
             created: None,
             reads,
             writes,
-            is_owners: false,
+            requires_owner: false,
         };
         let caps = MdsCaps::parse(text).unwrap();
         assert_eq!(caps.allow(&access), is_allowed, "{text} {access:?}");
@@ -121,7 +121,7 @@ fn a_named_user_changes_mode_and_owner_of_its_own_inodes_only() {
             created: None,
             reads: false,
             writes: true,
-            is_owners: true,
+            requires_owner: true,
         })
     };
     assert!(allows(1000, None), "its mode does not matter");
