@@ -2,7 +2,6 @@
 
 use crate::purges::Purge;
 use crate::sessions::SessionImage;
-use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use fsjournal::RawRecord;
 use namespace::Record;
@@ -123,26 +122,10 @@ fn decode(kind: u8, r: &mut Reader<'_>) -> Result<Change> {
     })
 }
 
-/// Key of a session's or a purge's row.
-pub(crate) fn number_key(number: u64) -> Bytes {
-    Bytes::copy_from_slice(&number.to_be_bytes())
-}
-
-/// The client or inode of a key.
-///
-/// # Errors
-///
-/// It is no such key.
-pub(crate) fn decode_number_key(key: &[u8]) -> Result<u64> {
-    let mut r = Reader::new(key);
-    let number = u64::from_be_bytes(r.array("key of a row")?);
-    r.finish("key of a row")?;
-    Ok(number)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
     use namespace::Ino;
     use types::PoolId;
     use wire::FileLayout;
@@ -175,6 +158,5 @@ mod tests {
         }
         let unknown = RawRecord { kind: 99, version: 1, body: Bytes::new() };
         assert!(Change::decode(&unknown).is_err());
-        assert_eq!(decode_number_key(&number_key(4123)).unwrap(), 4123);
     }
 }

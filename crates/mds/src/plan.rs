@@ -80,6 +80,13 @@ impl Plan {
         plan.with_entry(&dentry)
     }
 
+    /// Shows the entry by which the inode was found.
+    fn with_dentry(self, dentry: (Ino, Bytes)) -> Self {
+        let mut plan = self.with(dentry.0, Access::look_up());
+        plan.shown.dentry = Some(dentry);
+        plan
+    }
+
     fn with(mut self, ino: Ino, access: Access) -> Self {
         if access != Access::default() {
             self.demand.accesses.push((caps::inode_id(ino), access));
@@ -193,10 +200,7 @@ impl Planner<'_> {
     fn lookup(&self, request: &ClientRequest) -> Result<Plan, Errno> {
         let GetattrArguments { mask } = request.arguments.read();
         let (entry, target) = self.entry(&request.path)?;
-        let plan = Plan::show(target.ok_or(Errno::NOENT)?, mask);
-        let mut plan = plan.with(entry.0, Access::look_up());
-        plan.shown.dentry = Some(entry);
-        Ok(plan)
+        Ok(Plan::show(target.ok_or(Errno::NOENT)?, mask).with_dentry(entry))
     }
 
     fn lookup_ino(&self, request: &ClientRequest) -> Result<Plan, Errno> {
@@ -217,9 +221,7 @@ impl Planner<'_> {
         let ino = Ino(request.path2.ino);
         let ino = if self.tree.get(ino).is_some() { ino } else { Ino(request.path.ino) };
         let home = self.tree.home(ino).ok_or(Errno::NOENT)?;
-        let mut plan = Plan::show(ino, CapBits::NONE).with(home.0, Access::look_up());
-        plan.shown.dentry = Some(home.clone());
-        Ok(plan)
+        Ok(Plan::show(ino, CapBits::NONE).with_dentry(home.clone()))
     }
 
     fn readdir(&self, request: &ClientRequest) -> Result<Plan, Errno> {
@@ -250,11 +252,7 @@ impl Planner<'_> {
         let plan = self.open_existing(request, place.existing()?)?;
         // Linux opens a name that it has not looked up, and takes it from the reply.
         Ok(match place.entry {
-            Some(entry) => {
-                let mut plan = plan.with(entry.0, Access::look_up());
-                plan.shown.dentry = Some(entry);
-                plan
-            }
+            Some(entry) => plan.with_dentry(entry),
             None => plan,
         })
     }
@@ -303,10 +301,7 @@ impl Planner<'_> {
             if arguments.flags & open_flags::EXCLUSIVE != 0 {
                 return Err(Errno::EXIST);
             }
-            let plan = self.open_existing(request, target)?;
-            let mut plan = plan.with(entry.0, Access::look_up());
-            plan.shown.dentry = Some(entry);
-            return Ok(plan);
+            return Ok(self.open_existing(request, target)?.with_dentry(entry));
         }
         let mode = Kind::FILE_MODE | arguments.mode & 0o7777;
         let range = WriteRange { end: range_end(caps::unit_of(&self.layout()), 0) };

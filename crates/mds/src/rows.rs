@@ -4,13 +4,12 @@
 //! be newer than the checkpoint, and is sent once the records that made it are durable. So no values are
 //! kept, and replay from the checkpoint overlays such a row with the same values.
 
-use crate::change::number_key;
 use crate::log::Log;
 use crate::purges::Purges;
 use crate::sessions::Sessions;
 use bytes::Bytes;
 use codec::Writer;
-use namespace::{RowKey, Tree};
+use namespace::{Ino, RowKey, Tree, ino_key};
 use rados::{Operation, Place};
 use std::collections::{BTreeMap, VecDeque};
 use types::PoolId;
@@ -110,9 +109,9 @@ fn take_numbered(
         match value(number) {
             Some(value) => {
                 bytes += value.len();
-                write.sets.insert(number_key(number), value);
+                write.sets.insert(ino_key(Ino(number)), value);
             }
-            None => write.removes.push(number_key(number)),
+            None => write.removes.push(ino_key(Ino(number))),
         }
     }
     (!write.sets.is_empty() || !write.removes.is_empty()).then_some(write)

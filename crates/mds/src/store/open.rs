@@ -2,7 +2,7 @@
 
 use super::objects::{PAGE_MAX, read_all, read_keys, read_pairs};
 use super::setup::{Setup, StoreError};
-use crate::change::{Change, decode_number_key};
+use crate::change::Change;
 use crate::log::{Log, Opened};
 use crate::purges::{Purge, Purges};
 use crate::rows::{RowQueue, sessions_object};
@@ -10,7 +10,9 @@ use crate::sessions::{SessionImage, Sessions};
 use bytes::Bytes;
 use engine::Duration;
 use fsjournal::{Head, Journal, RawRecord, Replay, SPANS_MAX, SUPER, Super, head_name};
-use namespace::{Ino, Loader, Row, RowKey, Tree, directory_object, ino_key, links_object};
+use namespace::{
+    Ino, Loader, Row, RowKey, Tree, decode_ino_key, directory_object, ino_key, links_object,
+};
 use rados::{Place, Steps};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,14 +35,14 @@ pub(super) async fn open(steps: Steps, setup: Setup) -> Result<Opened, StoreErro
             _ => steps.wait(MAP_RETRY).await,
         }
     };
+    let setup = Setup { osd_epoch: epoch, ..setup };
     check_super(&steps, &setup).await?;
     let place = setup.place(head_name(setup.rank));
-    let opened = match read_all(&steps, &place).await? {
+    match read_all(&steps, &place).await? {
         Some(object) => take_over(&steps, &setup, &object).await,
         None if setup.is_new => create(&steps, &setup).await,
         None => Err(StoreError::NoHead { object: head_name(setup.rank) }),
-    }?;
-    Ok(Opened { epoch, ..opened })
+    }
 }
 
 /// The pool has this file system, or becomes that of a new one.
@@ -133,7 +135,7 @@ impl Loaded {
 
     /// A stored session: what the journal says of it comes later.
     fn session_row(&mut self, key: &[u8], value: &[u8]) -> codec::Result<()> {
-        let client = decode_number_key(key)?;
+        let client = decode_ino_key(key)?.0;
         let image = codec::decode_all("row of a session", value)?;
         if !self.gone.contains(&client) {
             self.sessions.entry(client).or_insert(image);

@@ -2,10 +2,9 @@
 
 use super::objects::read_pairs;
 use super::setup::StoreError;
-use crate::change::decode_number_key;
 use crate::purges::Purge;
 use bytes::Bytes;
-use namespace::{Ino, ino_key};
+use namespace::{Ino, decode_ino_key, ino_key};
 use rados::{Place, Steps};
 
 /// Some rows, and whether there are more behind them.
@@ -26,7 +25,7 @@ pub(super) async fn read(
 ) -> Result<PurgePage, StoreError> {
     let page = read_pairs(&steps, &place, &ino_key(Ino(after))).await?;
     let row = |(key, value): &(Bytes, Bytes)| {
-        Ok((decode_number_key(key)?, codec::decode_all("row of a purge", value)?))
+        Ok((decode_ino_key(key)?.0, codec::decode_all("row of a purge", value)?))
     };
     let rows: codec::Result<Vec<_>> = page.pairs.iter().map(row).collect();
     Ok(PurgePage { rows: rows.map_err(StoreError::undecodable(&name))?, more: page.more })
