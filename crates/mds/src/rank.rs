@@ -82,6 +82,8 @@ pub struct Rank {
     awaited: Option<Awaited>,
     /// Clients that must be evicted, and were not yet.
     evicting: BTreeSet<u64>,
+    /// Those of them of which messages are lost: what they send now is without effect.
+    unheard: BTreeSet<u64>,
     /// The OSD map that shuts out the clients that were evicted.
     barrier: Epoch,
     /// Messages with the client that each is for, and the LSN that must be durable before it is sent.
@@ -108,6 +110,7 @@ impl Rank {
             numbers: Ino::FIRST,
             awaited: None,
             evicting: BTreeSet::new(),
+            unheard: BTreeSet::new(),
             barrier: Epoch::default(),
             outputs: VecDeque::new(),
         }
@@ -150,6 +153,9 @@ impl Rank {
         message: &Message,
     ) -> Result<(), PeerFault> {
         let client = peer.client;
+        if self.unheard.contains(&client) {
+            return Ok(());
+        }
         self.now = now;
         self.permissions.learn(peer);
         if message.kind == ClientSession::KIND {
@@ -310,10 +316,21 @@ impl Rank {
         }
     }
 
-    /// Ends the session of a client that has not asked for that, and is not fenced: it may still write. The
-    /// ends up to which it may have written stay recorded. A file without a name that it has open stays until
-    /// another server takes over and no client claims it.
+    /// Ends the session of a client of which messages may be lost. One that may have writes on their way is
+    /// shut out before others get its capabilities, and not heard until then.
     fn drop_session(&mut self, client: u64) {
+        if self.log.is_stored() && self.caps.holds_data_to_write(client) {
+            tracing::warn!(
+                client,
+                "messages of a client are lost while it may write: it is evicted"
+            );
+            self.waiting.retain(|id, _| id.client != client);
+            self.evicting.insert(client);
+            self.unheard.insert(client);
+            return;
+        }
+        // A file without a name that it has open stays until another server takes over and no client claims
+        // it.
         self.caps.leave_ranges(client);
         self.end_session(client, 0);
     }
@@ -324,6 +341,7 @@ impl Rank {
             awaited.close(client);
         }
         self.evicting.remove(&client);
+        self.unheard.remove(&client);
         self.permissions.forget(client);
         let mut released = Vec::new();
         if self.sessions.close(client) {

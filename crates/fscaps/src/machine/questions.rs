@@ -28,6 +28,13 @@ impl LockMachine {
         held.is_some_and(|held| (held.wanted() | held.issued()).intersects(WRITING))
     }
 
+    /// Whether a client may have data of any file that is not written yet, or is being written.
+    pub fn holds_data_to_write(&self, client: u64) -> bool {
+        let bits = CapBits::FILE_WRITE | CapBits::FILE_BUFFER;
+        let inodes = self.sessions.get(client).map(|session| &session.caps);
+        inodes.into_iter().flatten().any(|ino| self.issued(*ino, client).intersects(bits))
+    }
+
     /// Whether any client has a capability on an inode.
     pub fn is_held(&self, ino: InodeId) -> bool {
         self.inodes.get(&ino).is_some_and(|inode| !inode.holders.is_empty())

@@ -17,8 +17,8 @@ pub(super) fn begin(rank: &mut Rank, client: u64, reason: EvictReason) {
     }
 }
 
-/// The next client that must be evicted, with its addresses: one that has not come back after a take-over, or
-/// one that is silent or withholds a capability.
+/// The next client that must be evicted, with its addresses: one that has not come back after a take-over,
+/// that is silent or withholds a capability, or of which messages are lost.
 pub(crate) fn next(rank: &Rank, now: Time) -> Option<(u64, EntityAddrVec)> {
     let client = reconnect::overdue(rank, now).or_else(|| rank.evicting.first().copied())?;
     let session = rank.sessions.get(client).expect("a closed session is not evicted");

@@ -132,9 +132,12 @@ pub(crate) fn handle_message(
     if rank.awaited.is_none() {
         return rank.handle_message(now, peer, message);
     }
+    let client = peer.client;
+    if rank.unheard.contains(&client) {
+        return Ok(());
+    }
     rank.now = now;
     rank.permissions.learn(peer);
-    let client = peer.client;
     match message.kind {
         ClientReconnect::KIND => handle_reconnect(rank, client, decode_from_peer(message)?),
         ClientSession::KIND => {

@@ -90,7 +90,7 @@ fn a_session_with_large_inodes_ends_by_records_that_fit_into_frames() {
         world.finish();
     }
     reconnect::connected_anew(world.rank(), &peer(1));
-    world.finish();
+    world.evict();
     assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
 }
 

@@ -117,3 +117,41 @@ fn a_silent_client_is_blocklisted_before_another_one_gets_its_file() {
     world.reconnect();
     assert_eq!(ranges(&mut world), 1);
 }
+
+fn look_at(path: &str) -> ClientRequest {
+    let mask = CapBits::PIN | CapBits::ANY_SHARED;
+    let arguments = RequestArguments::of(&GetattrArguments { mask });
+    ClientRequest { arguments, ..request(ClientOp::GETATTR, path) }
+}
+
+#[test]
+fn a_writer_whose_connection_is_lost_is_blocklisted_before_another_one_gets_its_file() {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, create("f"));
+    world.finish();
+    reconnect::connected_anew(world.rank(), &peer(1));
+    world.finish();
+    let tid = world.ask(2, look_at("f"));
+    world.finish();
+    assert!(world.clients[&2].answers.is_empty(), "writes of the first may be on their way");
+    world.ask(1, mkdir("late"));
+    world.finish();
+    assert_eq!(world.clients[&1].sessions, [SessionOp::OPEN]);
+    assert_eq!(world.evict(), 1);
+    assert!(world.commands[0].contains("10.0.0.1:0/77"), "{:?}", world.commands);
+    assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
+    assert_eq!(world.clients[&2].answers, [(tid, 0)]);
+    assert_eq!(world.paths().into_keys().collect::<Vec<_>>(), ["/f"]);
+}
+
+#[test]
+fn a_client_without_data_to_write_opens_a_new_session_when_its_connection_is_lost() {
+    let mut world = World::new(&[1]);
+    world.ask(1, mkdir("a"));
+    world.finish();
+    reconnect::connected_anew(world.rank(), &peer(1));
+    world.finish();
+    assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
+    let now = world.now;
+    assert_eq!(evictions::next(world.rank(), now), None);
+}

@@ -11,7 +11,7 @@ fn a_client_that_came_back_and_is_lost_while_others_are_awaited_opens_a_new_sess
     assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::OPEN), "it is awaited");
     world.ask(1, mkdir("a"));
     reconnect::connected_anew(world.rank(), &peer(1));
-    world.finish();
+    world.evict();
     let sessions = &world.clients[&1].sessions;
     assert_eq!(sessions.last(), Some(&SessionOp::CLOSE));
     let told = sessions.len();
@@ -116,7 +116,7 @@ fn an_open_file_without_a_name_outlives_a_session_that_ends_before_all_have_clai
     let (mut world, ino) = shared_file_after_a_crash(true);
     world.claim(1);
     world.send(1, &ClientReconnect::default().encode(0));
-    world.finish();
+    world.evict();
     assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
     world.claim(2);
     world.finish();
@@ -141,7 +141,7 @@ fn nothing_is_granted_before_all_clients_have_claimed() {
     }
     // The first one loses its connection again, and its session.
     world.send(1, &ClientReconnect::default().encode(0));
-    world.finish();
+    world.evict();
     assert_eq!(world.clients[&2].caps[&ino].1, issued, "others could have claims, too");
     world.activate();
     world.finish();

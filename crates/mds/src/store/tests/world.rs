@@ -220,6 +220,15 @@ impl World {
         }
     }
 
+    /// The next client that must be evicted is; returns it.
+    pub(super) fn evict(&mut self) -> u64 {
+        let now = self.now;
+        let (client, addrs) = evictions::next(self.rank(), now).expect("a client must be evicted");
+        self.store.evict(client, &addrs);
+        self.finish();
+        client
+    }
+
     /// All pauses elapse; returns how many there were.
     pub(super) fn elapse(&mut self) -> usize {
         let pauses = std::mem::take(&mut self.pauses);
