@@ -3,9 +3,11 @@
 //! A purge is recorded together with the end of its inode, so that a crash loses neither: until the record is
 //! durable no object is removed, and from then on a successor goes on where progress was recorded last.
 
+use crate::data_objects;
+use crate::noted::Noted;
 use codec::{Decode, Encode, Reader, Writer};
 use namespace::Inode;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use wire::FileLayout;
 
 /// Version of a purge's row, and the oldest reader that understands it.
@@ -35,11 +37,8 @@ impl Purge {
         let ranges = inode.write_ranges.values().map(|range| range.end);
         let bytes = ranges.fold(inode.size.max(inode.truncation.data_end), u64::max);
         // The first object is always tried: clients make it to test their rights on the pool.
-        let end = match layout.stripe_count {
-            1 => bytes.div_ceil(layout.object_size.into()),
-            count => bytes.div_ceil(layout.period_bytes()).saturating_mul(count.into()),
-        };
-        Some(Purge { layout, next: 0, end: end.max(1) })
+        let end = data_objects::count(&layout, bytes).max(1);
+        Some(Purge { layout, next: 0, end })
     }
 }
 
@@ -69,8 +68,8 @@ impl Decode for Purge {
 #[derive(Debug, Default)]
 pub(crate) struct Purges {
     left: BTreeMap<u64, Purge>,
-    /// Those that were not begun, with the LSN that must be durable first; `None` before it is known.
-    new: VecDeque<(Option<u64>, u64)>,
+    /// Those that were not begun.
+    new: Noted,
     /// Rows of the table that were not read since they were put out of memory.
     unread: Unread,
 }
@@ -89,29 +88,25 @@ enum Unread {
 impl Purges {
     /// Those of a predecessor of which its journal tells. Others may be in the table.
     pub fn restored(left: BTreeMap<u64, Purge>) -> Self {
-        let new = left.keys().map(|ino| (Some(0), *ino)).collect();
+        let mut new = Noted::default();
+        left.keys().for_each(|ino| new.add_stored(*ino));
         Purges { left, new, unread: Unread::Behind(0) }
     }
 
     /// A purge was noted in the log.
     pub fn add(&mut self, ino: u64, purge: Purge) {
         self.left.insert(ino, purge);
-        self.new.push_back((None, ino));
+        self.new.add(ino);
     }
 
-    /// All that was noted so far is in records up to this one.
+    /// See [`Noted::recorded`].
     pub fn recorded(&mut self, lsn: u64) {
-        let unknown = self.new.iter_mut().rev().take_while(|(known, _)| known.is_none());
-        unknown.for_each(|(known, _)| *known = Some(lsn));
+        self.new.recorded(lsn);
     }
 
     /// The next purge that was not begun, whose record is durable.
     pub fn take_new(&mut self, durable: u64) -> Option<(u64, Purge)> {
-        let (lsn, ino) = *self.new.front()?;
-        if lsn.is_none_or(|lsn| lsn > durable) {
-            return None;
-        }
-        self.new.pop_front();
+        let ino = self.new.take(durable)?;
         Some((ino, self.left.get(&ino).expect("a new purge is left").clone()))
     }
 
@@ -142,11 +137,11 @@ impl Purges {
     pub fn shed(&mut self, changed: &BTreeSet<u64>) {
         let mut surplus = self.left.len().saturating_sub(KEPT_MAX);
         let before = surplus;
-        self.new.retain(|(_, ino)| {
-            let goes = surplus > 0 && !changed.contains(ino);
+        self.new.retain(|ino| {
+            let goes = surplus > 0 && !changed.contains(&ino);
             if goes {
                 surplus -= 1;
-                self.left.remove(ino);
+                self.left.remove(&ino);
             }
             !goes
         });
@@ -172,7 +167,7 @@ impl Purges {
         for (ino, purge) in rows {
             if !changed.contains(&ino) && !self.left.contains_key(&ino) {
                 self.left.insert(ino, purge);
-                self.new.push_front((Some(0), ino));
+                self.new.add_stored(ino);
             }
         }
         self.unread = match (self.unread, last.filter(|_| more)) {

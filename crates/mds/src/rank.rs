@@ -6,6 +6,7 @@
 
 mod answers;
 mod client_caps;
+pub(crate) mod cutting;
 pub(crate) mod evictions;
 pub(crate) mod purging;
 pub(crate) mod reconnect;
@@ -13,6 +14,7 @@ pub(crate) mod reconnect;
 use crate::awaited::Awaited;
 use crate::caps;
 use crate::change::Change;
+use crate::cuts::Cuts;
 use crate::file_locks::{LockAnswer, LockRequests};
 use crate::log::Log;
 use crate::peer::ClientPeer;
@@ -24,7 +26,7 @@ use crate::sessions::{NEEDED_FEATURES, SessionImage, Sessions};
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
 use fscaps::{Admission, Issue, LockMachine, RequestId, Settings};
-use namespace::{Context, Ino, Inode, Operation, Tree, execute};
+use namespace::{AttributeChange, Context, Ino, Inode, Operation, SetAttributes, Tree, execute};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Epoch, Errno, PoolId, features};
 use wire::{
@@ -76,6 +78,8 @@ pub struct Rank {
     log: Log,
     /// Data of files that are gone.
     purges: Purges,
+    /// Data of files that were cut.
+    cuts: Cuts,
     /// Inode numbers below this one may be used, by a record.
     numbers: Ino,
     /// Clients that are awaited after a take-over.
@@ -107,6 +111,7 @@ impl Rank {
             map_epoch: 0,
             log: Log::default(),
             purges: Purges::default(),
+            cuts: Cuts::default(),
             numbers: Ino::FIRST,
             awaited: None,
             evicting: BTreeSet::new(),
@@ -243,6 +248,9 @@ impl Rank {
         self.tree.check_invariants();
         self.caps.check_invariants();
         self.locks.check_invariants();
+        for ino in self.tree.pending_cuts().into_iter().filter(|_| self.log.is_stored()) {
+            assert!(self.cuts.is_pending(ino.0), "the cut of {ino} is known");
+        }
     }
 
     fn send(&mut self, client: u64, message: Message) {
@@ -423,7 +431,13 @@ impl Rank {
             Err(error) => return self.finish(id, request, Err(error)),
         };
         match self.caps.handle_request(self.now, id, std::mem::take(&mut plan.demand)) {
-            Admission::Ready => {}
+            Admission::Ready => {
+                if let Some(ino) = self.unfinished_cut(&plan) {
+                    self.cuts.wait(ino, id);
+                    self.waiting.insert(id, waiting);
+                    return;
+                }
+            }
             Admission::Waits => {
                 self.waiting.insert(id, waiting);
                 return;
@@ -434,6 +448,18 @@ impl Rank {
         let again = created.map_or(0, |ino| ino.0);
         let result = result.map(|created| (plan.shown, created.max(again)));
         self.finish(id, request, result);
+    }
+
+    /// A file that a plan cuts and that has not all its objects cut as the last truncation says.
+    fn unfinished_cut(&self, plan: &Plan) -> Option<u64> {
+        plan.operations.iter().find_map(|operation| {
+            let Operation::Change { ino, change } = operation else { return None };
+            let AttributeChange::Set(SetAttributes { size: Some(size), .. }) = &**change else {
+                return None;
+            };
+            let is_cut = self.tree.get(*ino).is_some_and(|inode| *size < inode.size);
+            (is_cut && self.cuts.is_pending(ino.0)).then_some(ino.0)
+        })
     }
 
     /// The plan, if the client's capabilities allow it.
@@ -471,7 +497,7 @@ impl Rank {
         let mut created = 0;
         for operation in &plan.operations {
             let orphan = self.execute(operation, &context)?;
-            self.show_truncation(operation, id.client);
+            self.tend_truncation(operation, id.client);
             if matches!(operation, Operation::Create { .. }) {
                 created = self.next_ino.0;
                 self.next_ino.0 += 1;
@@ -517,6 +543,8 @@ impl Rank {
         if !self.caps.is_held(caps::inode_id(ino)) {
             let purge = Purge::of(inode);
             self.note_purge(ino.0, purge);
+            let waiting = self.cuts.end(ino.0);
+            self.ready.extend(waiting);
             let forgotten = self.execute(&Operation::Forget { ino }, &Context::default());
             forgotten.expect("an inode without a name may be forgotten");
         }

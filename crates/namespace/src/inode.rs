@@ -97,8 +97,10 @@ pub struct Truncation {
     pub size: u64,
     /// Number of truncations, from 1.
     pub seq: u32,
-    /// Bytes that the file may have had before: objects up to there may have data.
+    /// Bytes that the file may have had before: objects up to there may exist.
     pub data_end: u64,
+    /// Objects with bytes from `size` up to here are still to be cut; 0 if they were.
+    pub cut_until: u64,
 }
 
 /// Extended attributes of an inode.
@@ -263,7 +265,7 @@ impl Inode {
             truncation: Truncation {
                 size: r.u64("truncate size")?,
                 seq: r.u32("truncate seq")?,
-                data_end: 0,
+                ..Truncation::default()
             },
             time_warp_seq: r.u32("time warp seq")?,
             btime: r.value()?,
@@ -286,7 +288,8 @@ mod section {
     pub(super) const QUOTA: u16 = 1 << 4;
     pub(super) const FSCRYPT: u16 = 1 << 5;
     pub(super) const DATA_END: u16 = 1 << 6;
-    pub(super) const ALL: u16 = (1 << 7) - 1;
+    pub(super) const CUT: u16 = 1 << 7;
+    pub(super) const ALL: u16 = (1 << 8) - 1;
 }
 
 impl Inode {
@@ -299,6 +302,7 @@ impl Inode {
             | flag(self.quota != QuotaInfo::default(), section::QUOTA)
             | flag(self.encryption != Encryption::default(), section::FSCRYPT)
             | flag(self.truncation.data_end != 0, section::DATA_END)
+            | flag(self.truncation.cut_until != 0, section::CUT)
     }
 }
 
@@ -331,6 +335,9 @@ impl Encode for Inode {
             }
             if sections & section::DATA_END != 0 {
                 w.u64(self.truncation.data_end);
+            }
+            if sections & section::CUT != 0 {
+                w.u64(self.truncation.cut_until);
             }
         });
     }
@@ -369,6 +376,9 @@ impl Decode for Inode {
             if sections & section::DATA_END != 0 {
                 inode.truncation.data_end = r.u64("end of data")?;
             }
+            if sections & section::CUT != 0 {
+                inode.truncation.cut_until = r.u64("end of a cut")?;
+            }
             Ok(inode)
         })
     }
@@ -389,7 +399,7 @@ mod tests {
             write_ranges: [(7, WriteRange { end: 9 })].into(),
             quota: QuotaInfo { max_bytes: 1, max_files: 0 },
             encryption: Encryption { auth: Bytes::new(), file: "size".into() },
-            truncation: Truncation { data_end: 5, ..Truncation::default() },
+            truncation: Truncation { data_end: 5, cut_until: 6, ..Truncation::default() },
             ..plain.clone()
         };
         for inode in [&plain, &full] {

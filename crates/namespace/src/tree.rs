@@ -40,7 +40,7 @@ impl Tree {
             version: 1,
             mode: ROOT_MODE,
             nlink: 1,
-            truncation: Truncation { size: u64::MAX, seq: 1, data_end: 0 },
+            truncation: Truncation { size: u64::MAX, seq: 1, ..Truncation::default() },
             btime: now,
             ctime: now,
             mtime: now,
@@ -120,6 +120,15 @@ impl Tree {
         let mut orphans: Vec<Ino> = orphans.map(|(ino, _)| *ino).collect();
         orphans.sort_unstable();
         orphans
+    }
+
+    /// Files of which objects are still to be cut, ascending.
+    pub fn pending_cuts(&self) -> Vec<Ino> {
+        let is_pending = |inode: &&Inode| inode.truncation.cut_until != 0;
+        let pending = self.nodes.values().map(|node| &node.inode).filter(is_pending);
+        let mut pending: Vec<Ino> = pending.map(|inode| inode.ino).collect();
+        pending.sort_unstable();
+        pending
     }
 
     /// Inodes that clients may write, ascending.

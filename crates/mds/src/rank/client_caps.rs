@@ -2,6 +2,7 @@
 
 use super::{Rank, evictions};
 use crate::caps::{self, ROOT_REALM};
+use crate::cuts::Cut;
 use crate::replies::{inode_stat, max_size};
 use bytes::Bytes;
 use engine::Message;
@@ -143,13 +144,18 @@ impl Rank {
         }
     }
 
-    /// Tells clients that still have data of a file that it was cut.
-    pub(super) fn show_truncation(&mut self, operation: &Operation, client: u64) {
+    /// Notes that the objects of a file are to be cut, and tells clients that still have data of it.
+    pub(super) fn tend_truncation(&mut self, operation: &Operation, client: u64) {
         let Operation::Change { ino, change } = operation else { return };
-        if matches!(&**change, AttributeChange::Set(set) if set.size.is_some()) {
-            let cached = CapBits::FILE_CACHE | CapBits::FILE_BUFFER;
-            self.caps.repeat_to_others(caps::inode_id(*ino), client, cached);
+        if !matches!(&**change, AttributeChange::Set(set) if set.size.is_some()) {
+            return;
         }
+        let is_cut = self.tree.get(*ino).and_then(Cut::of).is_some();
+        if is_cut && self.log.is_stored() && !self.cuts.is_pending(ino.0) {
+            self.cuts.add(ino.0);
+        }
+        let cached = CapBits::FILE_CACHE | CapBits::FILE_BUFFER;
+        self.caps.repeat_to_others(caps::inode_id(*ino), client, cached);
     }
 
     pub(super) fn handle_release(&mut self, client: u64, message: &ClientCapRelease) {

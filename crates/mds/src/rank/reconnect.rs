@@ -3,7 +3,7 @@
 //! Until all have come back or were given up, nothing is executed. Requests and capability messages that come
 //! meanwhile wait, in the order of each client.
 
-use super::Rank;
+use super::{Rank, cutting};
 use crate::awaited::Awaited;
 use crate::caps;
 use crate::log::Opened;
@@ -38,6 +38,11 @@ pub(crate) fn opened(now: Time, opened: Opened, data_pool: PoolId) -> Rank {
     rank.caps.begin_claims();
     rank.awaited = Some(Awaited::new(clients));
     adopt_ranges(&mut rank);
+    for ino in rank.tree.pending_cuts() {
+        if cutting::get(&rank, ino.0).is_some() {
+            rank.cuts.restore(ino.0);
+        }
+    }
     rank.reserve_numbers();
     rank
 }

@@ -57,7 +57,7 @@ pub(crate) enum Task {
     Checkpoint,
     /// To evict a client.
     Eviction,
-    /// To remove data.
+    /// To remove or cut data.
     Purge,
     /// To read which data is to be removed.
     PurgeRows,

@@ -1,76 +1,121 @@
-//! Removes the data objects of files that are gone, a bounded number at a time.
+//! Removes the data objects of files that are gone, and cuts those of files that were cut, a bounded number
+//! at a time.
 //!
-//! Files that were not begun go first. One with many objects, or one of which an object could not be removed,
+//! Files that were not begun go first. One with many objects, or one of which an object could not be changed,
 //! waits for its next turn, so that it holds up no other.
 
+use crate::cuts::Cut;
+use crate::data_objects;
 use crate::purges::Purge;
-use crate::rank::{Rank, purging};
-use bytes::Bytes;
+use crate::rank::{Rank, cutting, purging};
 use engine::{Duration, Time};
-use rados::{Operation, Place};
+use rados::Operation;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::Errno;
-use wire::OsdOp;
+use wire::op::OpCode;
+use wire::osd_op::Extent;
+use wire::{FileLayout, OsdOp};
 
-/// Files at which it works at once: a very large one does not hold up the others.
+/// Files of each kind at which it works at once: a very large one does not hold up the others.
 const FILES_AT_ONCE: usize = 4;
-/// Objects of one file that are removed at once.
+/// Objects of one file that are changed at once.
 const OBJECTS_AT_ONCE: usize = 16;
-/// Objects after which progress is recorded. A successor repeats at most so many removals of a file.
+/// Objects after which the progress of a purge is recorded. A successor repeats at most so many removals of
+/// a file. A cut is repeated as a whole: its size is bounded by that of a file.
 const OBJECTS_PER_RECORD: u64 = 4096;
-/// Pause before a file is tried again of which an object could not be removed.
+/// Pause before a file is tried again of which an object could not be changed.
 const RETRY: Duration = Duration::from_secs(10);
 /// Files that wait for their next turn. With more, no other is begun.
 const WAITING_MAX: usize = if cfg!(test) { 4 } else { 1024 };
 
+/// Kind of the work at a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Cut,
+    Purge,
+}
+
+/// A file with the kind of work at it.
+type Key = (Kind, u64);
+
+#[derive(Debug)]
+enum Job {
+    /// Objects are cut as this truncation says.
+    Cut {
+        size: u64,
+        seq: u32,
+    },
+    Purge,
+}
+
 /// Work at one file.
 #[derive(Debug)]
 struct Work {
-    purge: Purge,
+    job: Job,
+    layout: FileLayout,
     /// The next object that is asked for.
     next: u64,
-    /// Where progress is recorded.
+    /// Where the work ends, or progress is recorded.
     until: u64,
     in_flight: usize,
     has_failed: bool,
 }
 
 impl Work {
-    fn new(purge: Purge) -> Self {
-        let (next, until) = (purge.next, purge.end.min(purge.next + OBJECTS_PER_RECORD));
-        Work { purge, next, until, in_flight: 0, has_failed: false }
+    fn purge(purge: Purge) -> Self {
+        let Purge { layout, next, end } = purge;
+        let until = end.min(next + OBJECTS_PER_RECORD);
+        Work { job: Job::Purge, layout, next, until, in_flight: 0, has_failed: false }
+    }
+
+    fn cut(cut: Cut) -> Self {
+        let Cut { layout, size, seq, first: next, end: until } = cut;
+        Work { job: Job::Cut { size, seq }, layout, next, until, in_flight: 0, has_failed: false }
     }
 
     fn operation(&self, ino: u64, object: u64) -> Operation {
-        let layout = &self.purge.layout;
-        let name = Bytes::from(format!("{ino:x}.{object:08x}"));
-        let namespace = Bytes::from(layout.namespace.clone());
-        let place = Place { namespace, ..Place::new(layout.pool, name) };
-        Operation::write(place, vec![OsdOp::remove()])
+        let place = data_objects::place(&self.layout, ino, object);
+        let op = match self.job {
+            Job::Purge => OsdOp::remove(),
+            // The object keeps the number of the truncation: a write from before it, which comes late, does
+            // not make it longer. So an object without data is not removed.
+            Job::Cut { size, seq: truncate_seq } => {
+                let truncate_size = data_objects::size_of(&self.layout, size, object);
+                let extent = Extent { truncate_size, truncate_seq, ..Extent::default() };
+                OsdOp::with_extent(OpCode::TRIMTRUNC, extent)
+            }
+        };
+        Operation::write(place, vec![op])
+    }
+
+    fn is_over(&self) -> bool {
+        self.in_flight == 0 && (self.has_failed || self.next >= self.until)
     }
 }
 
-/// The work at purges.
+/// The work at files.
 #[derive(Debug, Default)]
 pub(super) struct Purger {
-    files: BTreeMap<u64, Work>,
+    files: BTreeMap<Key, Work>,
     /// Files that were begun, with the time from which on they may go on.
-    waiting: BTreeSet<(Time, u64)>,
-    /// File of each removal in flight.
-    asked: BTreeMap<u64, u64>,
+    waiting: BTreeSet<(Time, Key)>,
+    /// File of each request in flight.
+    asked: BTreeMap<u64, Key>,
     last: u64,
     requests: VecDeque<(u64, Operation)>,
 }
 
 impl Purger {
-    /// Goes on: records progress, and asks for further removals.
+    /// Goes on: records progress, and asks for further changes of objects.
     pub fn pump(&mut self, now: Time, rank: &mut Rank) {
         loop {
             self.end_parts(now, rank);
-            while self.files.len() < FILES_AT_ONCE
-                && let Some((ino, purge)) = self.next(now, rank)
-            {
-                self.files.insert(ino, Work::new(purge));
+            for kind in [Kind::Cut, Kind::Purge] {
+                while self.files.keys().filter(|key| key.0 == kind).count() < FILES_AT_ONCE
+                    && let Some((ino, work)) = self.next(now, rank, kind)
+                {
+                    self.files.insert((kind, ino), work);
+                }
             }
             self.ask();
             if self.files.values().all(|work| work.in_flight > 0) {
@@ -79,59 +124,74 @@ impl Purger {
         }
     }
 
-    fn next(&mut self, now: Time, rank: &mut Rank) -> Option<(u64, Purge)> {
-        if self.waiting.len() < WAITING_MAX
-            && let Some(new) = purging::next_new(rank)
-        {
-            return Some(new);
+    fn next(&mut self, now: Time, rank: &mut Rank, kind: Kind) -> Option<(u64, Work)> {
+        let has_room = self.waiting.len() < WAITING_MAX;
+        let new = has_room.then(|| match kind {
+            Kind::Cut => cutting::next_new(rank).map(|(ino, cut)| (ino, Work::cut(cut))),
+            Kind::Purge => purging::next_new(rank).map(|(ino, purge)| (ino, Work::purge(purge))),
+        });
+        new.flatten().or_else(|| self.next_waiting(now, rank, kind))
+    }
+
+    fn next_waiting(&mut self, now: Time, rank: &Rank, kind: Kind) -> Option<(u64, Work)> {
+        loop {
+            let mut due = self.waiting.iter().take_while(|(due, _)| *due <= now);
+            let (due, (_, ino)) = *due.find(|(_, key)| key.0 == kind)?;
+            self.waiting.remove(&(due, (kind, ino)));
+            let work = match kind {
+                Kind::Cut => cutting::get(rank, ino).map(Work::cut),
+                Kind::Purge => purging::get(rank, ino).map(Work::purge),
+            };
+            if let Some(work) = work {
+                return Some((ino, work));
+            }
         }
-        let first = *self.waiting.first().filter(|(due, _)| *due <= now)?;
-        self.waiting.remove(&first);
-        let purge = purging::get(rank, first.1);
-        Some((first.1, purge.expect("a purge that was begun is in memory")))
     }
 
     fn end_parts(&mut self, now: Time, rank: &mut Rank) {
-        let is_over = |(_, work): &(&u64, &Work)| {
-            work.in_flight == 0 && (work.has_failed || work.next >= work.until)
-        };
-        let over: Vec<u64> = self.files.iter().filter(is_over).map(|(ino, _)| *ino).collect();
-        for ino in over {
-            let work = self.files.remove(&ino).expect("it was listed");
-            if work.has_failed {
-                self.waiting.insert((now + RETRY, ino));
-            } else if purging::advance(rank, ino, work.until) {
-                self.waiting.insert((now, ino));
+        let over = self.files.iter().filter(|(_, work)| work.is_over());
+        let over: Vec<Key> = over.map(|(key, _)| *key).collect();
+        for key in over {
+            let work = self.files.remove(&key).expect("it was listed");
+            match work.job {
+                _ if work.has_failed => drop(self.waiting.insert((now + RETRY, key))),
+                Job::Cut { seq, .. } => cutting::done(rank, key.1, seq),
+                Job::Purge if purging::advance(rank, key.1, work.until) => {
+                    self.waiting.insert((now, key));
+                }
+                Job::Purge => {}
             }
         }
     }
 
     fn ask(&mut self) {
-        for (ino, work) in &mut self.files {
+        for (key, work) in &mut self.files {
             while !work.has_failed && work.in_flight < OBJECTS_AT_ONCE && work.next < work.until {
                 self.last += 1;
-                self.asked.insert(self.last, *ino);
-                self.requests.push_back((self.last, work.operation(*ino, work.next)));
+                self.asked.insert(self.last, *key);
+                self.requests.push_back((self.last, work.operation(key.1, work.next)));
                 work.next += 1;
                 work.in_flight += 1;
             }
         }
     }
 
-    /// The next removal.
+    /// The next request.
     pub fn poll_request(&mut self) -> Option<(u64, Operation)> {
         self.requests.pop_front()
     }
 
-    /// A removal was answered. An object that was not there need not be removed.
+    /// A request was answered. An object that was not there need not be changed.
     pub fn handle_response(&mut self, number: u64, result: Result<(), Errno>) {
-        let Some(ino) = self.asked.remove(&number) else { return };
-        let Some(work) = self.files.get_mut(&ino) else { return };
+        let Some(key) = self.asked.remove(&number) else { return };
+        let Some(work) = self.files.get_mut(&key) else { return };
         work.in_flight -= 1;
         match result {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) if !work.has_failed => {
-                tracing::warn!(ino, %error, "data of a removed file cannot be removed; it is tried again");
+                let (kind, ino) = key;
+                tracing::warn!(?kind, ino, %error,
+                    "data of a removed or cut file cannot be removed; it is tried again");
                 work.has_failed = true;
             }
             Err(_) => {}
@@ -140,7 +200,9 @@ impl Purger {
 
     /// When it has something to do without an answer.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let has_room = self.files.len() < FILES_AT_ONCE;
-        self.waiting.first().filter(|_| has_room).map(|(due, _)| *due)
+        let running = |kind| self.files.keys().filter(|key| key.0 == kind).count();
+        let mut waiting = self.waiting.iter();
+        let next = waiting.find(|(_, (kind, _))| running(*kind) < FILES_AT_ONCE);
+        next.map(|(due, _)| *due)
     }
 }

@@ -1,6 +1,7 @@
 //! A rank over a model of the metadata pool that may lose, at a crash, any write that it has not answered.
 
 mod crashes;
+mod cuts;
 mod journal;
 mod pool;
 mod purges;
@@ -25,12 +26,17 @@ use wire::client_request::{
     setattr_mask,
 };
 use wire::op::{OpCode, op_flags};
+use wire::osd_op::Extent;
 use wire::*;
 use world::World;
 
 const START: Time = Time(1_000_000_000);
 /// The pool of the clients' data.
 const DATA_POOL: PoolId = PoolId(3);
+/// Bytes of an object of a file.
+const OBJECT: u64 = 4 << 20;
+/// Size of a file of three objects.
+const LONG: u64 = 9 << 20;
 /// The newest OSD map that the monitor has. It shuts out those that were evicted, and predecessors.
 const NEWEST_MAP: Epoch = Epoch(12);
 /// Sizes at which segments and frames end after a few records.
@@ -81,4 +87,15 @@ fn create(path: &str) -> ClientRequest {
     let arguments = OpenArguments { flags, mode: 0o644, ..OpenArguments::default() };
     let arguments = RequestArguments::of(&arguments);
     ClientRequest { arguments, ..request(ClientOp::CREATE, path) }
+}
+
+/// A client sets the size of a file.
+fn resize(path: &str, size: u64) -> ClientRequest {
+    let arguments = SetattrArguments { mask: setattr_mask::SIZE, size, ..Default::default() };
+    let arguments = RequestArguments::of(&arguments);
+    ClientRequest { arguments, ..request(ClientOp::SETATTR, path) }
+}
+
+fn data_name(ino: u64, object: u64) -> String {
+    format!("{ino:x}.{object:08x}")
 }

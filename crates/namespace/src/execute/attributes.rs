@@ -34,6 +34,11 @@ pub(super) fn change(
             Some(range) => drop(inode.write_ranges.insert(*client, *range)),
             None => drop(inode.write_ranges.remove(client)),
         },
+        AttributeChange::EndCut { seq } => {
+            if inode.truncation.seq == *seq {
+                inode.truncation.cut_until = 0;
+            }
+        }
         AttributeChange::SetXattr { name, value, must_create, must_replace } => {
             let exists = inode.xattrs.values.contains_key(name);
             if *must_create && exists {
@@ -101,10 +106,15 @@ fn set_size(inode: &mut Inode, size: u64, context: &Context) -> Result<(), Errno
         Kind::Symlink | Kind::Special => return Err(Errno::INVAL),
     }
     if size < inode.size {
-        let Truncation { seq, data_end, .. } = inode.truncation;
+        let Truncation { seq, data_end, cut_until, .. } = inode.truncation;
         let ranges = inode.write_ranges.values().map(|range| range.end);
-        let data_end = ranges.fold(data_end.max(inode.size), u64::max);
-        inode.truncation = Truncation { size, seq: seq + 1, data_end };
+        let written = ranges.fold(inode.size, u64::max);
+        inode.truncation = Truncation {
+            size,
+            seq: seq + 1,
+            data_end: data_end.max(written),
+            cut_until: cut_until.max(written),
+        };
     }
     inode.size = size;
     inode.mtime = context.now;

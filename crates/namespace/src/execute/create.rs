@@ -66,7 +66,7 @@ fn new_inode(tree: &Tree, parent: &Inode, new: &NewInode, context: &Context) -> 
         nlink: 1,
         rdev: new.rdev,
         size: if kind == Kind::Symlink { new.symlink.len() as u64 } else { 0 },
-        truncation: Truncation { size: u64::MAX, seq: 1, data_end: 0 },
+        truncation: Truncation { size: u64::MAX, seq: 1, ..Truncation::default() },
         btime: context.now,
         ctime: context.now,
         mtime: context.now,

@@ -42,6 +42,11 @@ pub enum AttributeChange {
         /// The range.
         range: Option<WriteRange>,
     },
+    /// All objects of a file were cut as this truncation says.
+    EndCut {
+        /// Its number; nothing changes if there was another one.
+        seq: u32,
+    },
     /// An extended attribute.
     SetXattr {
         /// Its name.

@@ -24,7 +24,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (1u64..4, 0u8..8, 0u8..4, 0u8..4).prop_map(|(c, op, a, b)| Step::Ask(c, op, a, b)),
+        8 => (1u64..4, 0u8..10, 0u8..4, 0u8..4).prop_map(|(c, op, a, b)| Step::Ask(c, op, a, b)),
         12 => any::<usize>().prop_map(Step::Answer),
         3 => (1u64..4).prop_map(Step::Release),
         2 => Just(Step::Wait),
@@ -44,6 +44,8 @@ fn request_of(client: u64, op: u8, a: u8, b: u8) -> ClientRequest {
         // Few names, so that most removals find a file.
         5 => create(&format!("c{client}/f{}", a % 2)),
         6 => request(ClientOp::UNLINK, &format!("c{client}/f{}", a % 2)),
+        8 => resize(&format!("c{client}/f{}", a % 2), LONG),
+        9 => resize(&format!("c{client}/f{}", a % 2), u64::from(b) << 21 | 1),
         _ => rename(&format!("c{client}/f{}", a % 2), &format!("c{client}/f{}", b % 2)),
     }
 }
@@ -55,6 +57,7 @@ proptest! {
     fn crashes_are_not_seen_in_answers_and_names(steps in prop::collection::vec(step(), 1..120)) {
         let clients = [1, 2, 3];
         let mut world = World::new(&clients);
+        world.fills = true;
         // The same requests without a crash, each executed when it is first sent.
         let mut plain = World::new(&clients);
         for client in clients {
@@ -101,6 +104,7 @@ proptest! {
         clients.into_iter().for_each(|client| world.release(client));
         world.finish();
         world.check_data(true);
+        world.check_cuts();
         let names = |world: &mut World| world.paths().into_keys().collect::<Vec<_>>();
         prop_assert_eq!(names(&mut world), names(&mut plain));
         for client in clients {

@@ -9,12 +9,28 @@ pub(super) struct Object {
     pub(super) pairs: BTreeMap<Bytes, Bytes>,
 }
 
+/// An object of a file: lengths of what was written, with the truncations that each writer knew.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct DataObject {
+    pub(super) fills: Vec<(u32, u64)>,
+    seq: u32,
+}
+
+impl DataObject {
+    fn cut(&mut self, seq: u32, size: u64) {
+        if seq > self.seq {
+            self.seq = seq;
+            self.fills.iter_mut().for_each(|(_, length)| *length = size.min(*length));
+        }
+    }
+}
+
 /// Objects by name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pool {
     pub(super) objects: BTreeMap<Bytes, Object>,
-    /// Names of the objects in the data pool.
-    pub(super) data: BTreeSet<String>,
+    /// Objects of the data pool.
+    pub(super) data: BTreeMap<String, DataObject>,
     /// Those that cannot be removed.
     pub(super) fixed: BTreeSet<String>,
 }
@@ -23,13 +39,7 @@ impl Pool {
     /// Executes operations on an object: all, or none.
     pub(super) fn execute(&mut self, operation: &Operation) -> Result<Reply, Errno> {
         if operation.place.pool == DATA_POOL {
-            assert_eq!(operation.ops, [OsdOp::remove()], "the server writes no data");
-            let name = String::from_utf8_lossy(&operation.place.object).into_owned();
-            if self.fixed.contains(&name) {
-                return Err(Errno::PERM);
-            }
-            let removed = self.data.remove(&name).then(OperationReply::default);
-            return removed.map(Reply::Operation).ok_or(Errno::NOENT);
+            return self.change_data(operation);
         }
         assert_eq!(&operation.place.namespace[..], b"sepiola");
         let name = operation.place.object.clone();
@@ -44,6 +54,37 @@ impl Pool {
             None => self.objects.remove(&name),
         };
         Ok(Reply::Operation(OperationReply { ops, ..OperationReply::default() }))
+    }
+
+    fn change_data(&mut self, operation: &Operation) -> Result<Reply, Errno> {
+        let name = String::from_utf8_lossy(&operation.place.object).into_owned();
+        if self.fixed.contains(&name) {
+            return Err(Errno::PERM);
+        }
+        let [op] = &operation.ops[..] else { panic!("{:?}", operation.ops) };
+        let is_there = match op.code {
+            OpCode::TRIMTRUNC => {
+                let Extent { truncate_seq, truncate_size, .. } = op.extent();
+                // That there is none to cut is no error.
+                let object = self.data.get_mut(&name);
+                object.into_iter().for_each(|object| object.cut(truncate_seq, truncate_size));
+                true
+            }
+            code => {
+                assert_eq!(code, OpCode::DELETE, "the server writes no data");
+                self.data.remove(&name).is_some()
+            }
+        };
+        let done = is_there.then(OperationReply::default);
+        done.map(Reply::Operation).ok_or(Errno::NOENT)
+    }
+
+    /// A client that knows of a truncation to `cut` writes the first bytes of an object.
+    pub(super) fn fill(&mut self, name: &str, length: u64, (seq, cut): (u32, u64)) {
+        let object = self.data.entry(name.to_owned()).or_default();
+        object.cut(seq, cut);
+        object.fills.retain(|(_, before)| *before > length);
+        object.fills.push((seq, length));
     }
 
     pub(super) fn names(&self, prefix: &str) -> Vec<String> {

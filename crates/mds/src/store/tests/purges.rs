@@ -13,18 +13,11 @@ fn data_of_a_removed_file_goes_when_no_client_has_it_open() {
     world.finish();
     let ino = world.paths()["/f"];
     for object in 0..3 {
-        world.pool.data.insert(format!("{ino:x}.{object:08x}"));
+        world.pool.data.insert(data_name(ino, object), Default::default());
     }
-    let arguments =
-        SetattrArguments { mask: setattr_mask::SIZE, size: 9 << 20, ..Default::default() };
-    let longer = ClientRequest {
-        arguments: RequestArguments::of(&arguments),
-        ..request(ClientOp::SETATTR, "f")
-    };
-    world.ask(1, longer.clone());
+    world.ask(1, resize("f", LONG));
     world.finish();
-    let arguments = SetattrArguments { mask: setattr_mask::SIZE, size: 1, ..Default::default() };
-    world.ask(1, ClientRequest { arguments: RequestArguments::of(&arguments), ..longer });
+    world.ask(1, resize("f", 1));
     world.finish();
     world.ask(1, request(ClientOp::UNLINK, "f"));
     world.finish();
@@ -58,7 +51,7 @@ fn remove_file(world: &mut World, name: &str, is_fixed: bool) {
     world.finish();
     let ino = world.paths()[&format!("/{name}")];
     if is_fixed {
-        world.pool.fixed.insert(format!("{ino:x}.00000000"));
+        world.pool.fixed.insert(data_name(ino, 0));
     }
     world.ask(1, request(ClientOp::UNLINK, name));
     world.finish();

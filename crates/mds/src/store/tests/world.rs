@@ -31,6 +31,10 @@ pub(super) struct World {
     pub(super) clients: BTreeMap<u64, Client>,
     pub(super) tid: u64,
     pub(super) now: Time,
+    /// Whether clients fill files that they have made long.
+    pub(super) fills: bool,
+    /// Truncations of files that clients know of, and their sizes.
+    pub(super) cuts: BTreeMap<u64, BTreeMap<u32, u64>>,
     /// Data objects that clients have written.
     pub(super) written: BTreeSet<String>,
 }
@@ -49,6 +53,8 @@ impl World {
             clients: BTreeMap::new(),
             tid: 0,
             now: START,
+            fills: false,
+            cuts: BTreeMap::new(),
             written: BTreeSet::new(),
         };
         world.finish();
@@ -143,16 +149,42 @@ impl World {
         !messages.is_empty()
     }
 
-    /// A client that has created a file writes it at once.
+    /// A client that has created a file writes it at once, and one that has made it long may fill it.
     pub(super) fn write_data(&mut self, message: &Message) {
         let reply = (message.kind == ClientReply::KIND).then(|| ClientReply::decode(message));
         if let Some(Ok(ClientReply { target: Some(file), .. })) = reply
             && file.cap.caps.contains(CapBits::FILE_WRITE)
             && file.mode & 0o170_000 == 0o100_000
         {
-            let name = format!("{:x}.00000000", file.ino);
-            if self.written.insert(name.clone()) {
-                self.pool.data.insert(name);
+            let is_first = self.written.insert(data_name(file.ino, 0));
+            let objects = match is_first {
+                true => 1,
+                false if self.fills && file.size == LONG && message.tid.is_multiple_of(2) => 3,
+                false => 0,
+            };
+            for object in 0..objects {
+                let part = |bytes: u64| bytes.saturating_sub(object * OBJECT).min(OBJECT);
+                let cut = (file.truncate_seq, part(file.truncate_size));
+                self.pool.fill(&data_name(file.ino, object), part(file.size), cut);
+            }
+            let cuts = self.cuts.entry(file.ino).or_default();
+            cuts.insert(file.truncate_seq, file.truncate_size);
+        }
+    }
+
+    /// No file shows data from before a truncation.
+    pub(super) fn check_cuts(&mut self) {
+        for ino in self.paths().into_values() {
+            for (object, name) in (0..3).map(|object| (object, data_name(ino, object))) {
+                let (Some(data), Some(cuts)) = (self.pool.data.get(&name), self.cuts.get(&ino))
+                else {
+                    continue;
+                };
+                for (written, length) in &data.fills {
+                    let later = cuts.range(written + 1..).map(|(_, size)| *size);
+                    let end = later.fold(u64::MAX, u64::min).saturating_sub(object * OBJECT);
+                    assert!(*length <= end, "{name} has {data:?} behind {cuts:?}");
+                }
             }
         }
     }
@@ -169,22 +201,23 @@ impl World {
 
     /// Files have their data; an open one without a name may, and `strict` says that there is none.
     pub(super) fn check_data(&mut self, strict: bool) {
-        let alive: BTreeSet<String> =
-            self.paths().into_values().map(|ino| format!("{ino:x}.00000000")).collect();
-        let kinds = |rank: &Rank, ino: u64| rank.tree().get(Ino(ino)).unwrap().is_file();
-        let files: Vec<u64> = self.paths().into_values().collect();
-        for ino in files {
-            let name = format!("{ino:x}.00000000");
-            assert!(!kinds(self.rank(), ino) || self.pool.data.contains(&name), "{name} is lost");
+        let alive: BTreeSet<u64> = self.paths().into_values().collect();
+        for ino in &alive {
+            let is_file = self.rank().tree().get(Ino(*ino)).unwrap().is_file();
+            let name = data_name(*ino, 0);
+            assert!(!is_file || self.pool.data.contains_key(&name), "{name} is lost");
         }
         for client in self.clients.values() {
             for ino in client.caps.keys().filter(|ino| **ino >= Ino::FIRST.0) {
-                let name = format!("{ino:x}.00000000");
+                let name = data_name(*ino, 0);
                 let is_file = self.written.contains(&name);
-                assert!(!is_file || self.pool.data.contains(&name), "{name} was open");
+                assert!(!is_file || self.pool.data.contains_key(&name), "{name} was open");
             }
         }
-        let left: Vec<_> = self.pool.data.difference(&alive).collect();
+        let is_left = |name: &&String| {
+            (0..3).all(|object| alive.iter().all(|ino| data_name(*ino, object) != **name))
+        };
+        let left: Vec<_> = self.pool.data.keys().filter(is_left).collect();
         assert!(!strict || left.is_empty(), "{left:?} are left");
     }
 
