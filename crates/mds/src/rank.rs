@@ -26,6 +26,7 @@ use crate::sessions::{NEEDED_FEATURES, SessionImage, Sessions};
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
 use fscaps::{Admission, Issue, LockMachine, RequestId, Settings};
+use maps::MdsMap;
 use namespace::{AttributeChange, Context, Ino, Inode, Operation, SetAttributes, Tree, execute};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Epoch, Errno, PoolId, features};
@@ -58,6 +59,16 @@ struct Waiting {
     created: Option<Ino>,
 }
 
+/// Values of the map of metadata servers.
+#[derive(Debug)]
+struct MapValues {
+    epoch: u32,
+    /// Where files go.
+    data_pool: PoolId,
+    /// Most bytes of a file.
+    max_file_size: u64,
+}
+
 /// A rank that serves clients.
 #[derive(Debug)]
 pub struct Rank {
@@ -73,8 +84,7 @@ pub struct Rank {
     /// Time of the input that is handled.
     now: Time,
     next_ino: Ino,
-    data_pool: PoolId,
-    map_epoch: u32,
+    map: MapValues,
     log: Log,
     /// Data of files that are gone.
     purges: Purges,
@@ -107,8 +117,7 @@ impl Rank {
             locks: LockRequests::default(),
             now,
             next_ino: first_ino(now),
-            data_pool,
-            map_epoch: 0,
+            map: MapValues { epoch: 0, data_pool, max_file_size: MdsMap::default().max_file_size },
             log: Log::default(),
             purges: Purges::default(),
             cuts: Cuts::default(),
@@ -123,12 +132,17 @@ impl Rank {
 
     /// The map that replies name.
     pub fn set_map_epoch(&mut self, epoch: u32) {
-        self.map_epoch = epoch;
+        self.map.epoch = epoch;
     }
 
     /// The name of the file system, to which capabilities of clients may be limited.
     pub fn set_file_system(&mut self, name: &str) {
         self.permissions.set_file_system(name);
+    }
+
+    /// The greatest size that the map allows for a file. Larger ones stay as they are.
+    pub fn set_max_file_size(&mut self, bytes: u64) {
+        self.map.max_file_size = bytes;
     }
 
     /// Times of the map for clients that are not heard of. Clients renew their sessions by the first of them.
@@ -378,7 +392,7 @@ impl Rank {
             && self.tree.get(Ino(created)).is_none()
         {
             let extra = self.created(client, created);
-            let reply = ClientReply::plain(request.op, 0, self.map_epoch);
+            let reply = ClientReply::plain(request.op, 0, self.map.epoch);
             return self.send(client, ClientReply { extra, ..reply }.encode(0).with_tid(tid));
         }
         let id = RequestId { client, tid };
@@ -409,7 +423,7 @@ impl Rank {
                 Ok(extra) => (0, extra),
                 Err(error) => (error.negative(), Bytes::new()),
             };
-            let reply = ClientReply { extra, ..ClientReply::plain(op, code, self.map_epoch) };
+            let reply = ClientReply { extra, ..ClientReply::plain(op, code, self.map.epoch) };
             self.send(id.client, reply.encode(0).with_tid(id.tid));
         }
     }
@@ -482,7 +496,7 @@ impl Rank {
     }
 
     fn planner(&self, client: u64) -> Planner<'_> {
-        Planner { tree: &self.tree, next_ino: self.next_ino, data_pool: self.data_pool, client }
+        Planner { tree: &self.tree, next_ino: self.next_ino, data_pool: self.map.data_pool, client }
     }
 
     /// Changes the tree; returns the number of an inode that was created, or 0.
@@ -576,7 +590,7 @@ impl Rank {
         self.take_cap_outputs();
         let reply = match result {
             Ok((shown, created)) => self.reply(client, request.op, &shown, created),
-            Err(error) => ClientReply::plain(request.op, error.negative(), self.map_epoch),
+            Err(error) => ClientReply::plain(request.op, error.negative(), self.map.epoch),
         };
         self.send(client, reply.encode(features::SUPPORTED).with_tid(tid));
     }

@@ -337,6 +337,30 @@ fn a_size_beyond_the_range_is_cut_and_a_larger_range_is_granted() {
 }
 
 #[test]
+fn a_client_that_has_a_file_alone_enlarges_it_beyond_its_range() {
+    let mut world = World::new(&[1]);
+    let file = world.create(1, "file");
+    assert!(file.cap.caps.contains(CapBits::FILE_EXCL));
+    let enlarged = ClientCaps {
+        op: CapOp::FLUSH,
+        ino: file.ino,
+        cap_id: file.cap.cap_id,
+        seq: file.cap.seq,
+        caps: file.cap.caps,
+        wanted: file.cap.wanted,
+        size: 100 << 20,
+        dirty: CapBits::FILE_EXCL,
+        ..ClientCaps::default()
+    };
+    world.send(1, &enlarged.encode(0));
+    assert_eq!(world.ask(1, request(ClientOp::GETATTR, "file")).target.unwrap().size, 100 << 20);
+    let beyond = ClientCaps { size: 5 << 40, ..enlarged };
+    world.send(1, &beyond.encode(0));
+    let stat = world.ask(1, request(ClientOp::GETATTR, "file")).target.unwrap();
+    assert_eq!(stat.size, 1 << 40, "no file is larger than the map allows");
+}
+
+#[test]
 fn a_change_that_is_sent_again_is_not_executed_again() {
     let mut world = World::new(&[1]);
     let first = world.ask(1, create("file"));

@@ -19,7 +19,7 @@ impl Rank {
         shown: &Shown,
         created: u64,
     ) -> ClientReply {
-        let mut reply = ClientReply::plain(op, 0, self.map_epoch);
+        let mut reply = ClientReply::plain(op, 0, self.map.epoch);
         reply.dentry = shown.dentry.as_ref().and_then(|entry| self.dentry(client, entry));
         reply.target = shown.target.and_then(|ino| self.inode(ino, client, shown.wanted));
         if let (Some(page), Some(directory)) = (&shown.page, shown.target) {

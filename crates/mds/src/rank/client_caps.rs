@@ -73,8 +73,14 @@ impl Rank {
         }
         let inode = self.tree.get(ino).expect("the inode was checked");
         let xattrs = xattrs.map(|values| (message.xattr_version, values));
+        // A client that has the file alone may have enlarged it without writing; else the size is of what it
+        // has written.
+        let size_max = match dirty.contains(CapBits::FILE_EXCL) {
+            true => self.map.max_file_size,
+            false => max_size(inode),
+        };
         let file = FlushedFile {
-            size: message.size.min(max_size(inode).max(inode.size)),
+            size: message.size.min(size_max.max(inode.size)),
             truncate_seq: message.truncate_seq,
             mtime: message.mtime,
             atime: message.atime,
