@@ -96,6 +96,20 @@ wait $first
 same "$(ls "$one/both" | wc -l)" 202 "entries of both"; same "$(ls "$two/both" | wc -l)" 202 "entries of both"
 for i in $(seq 100); do same "$(cat "$two/both/a$i")$(cat "$one/both/b$i")" $i$i "files of both"; done
 exec 5<"$two/both/a5"; within rm "$one/both/a5"; same "$(cat <&5)" 5 "a file without a name"; exec 5<&-
+
+# A file that is cut loses its data in the pool, and shows zeros when it is longer again: also when it is cut twice, the second time behind the
+# first. Objects stay without data until the file is removed, and have the size to which they were cut.
+head -c 10485760 /dev/urandom >"$SCRATCH/ten"; cut=both/cut; within cp "$SCRATCH/ten" "$one/$cut"; within sync "$one/$cut"
+ino=$(printf %x "$(stat -c %i "$one/$cut")")
+sizes() { for object in 0 1 2; do rados -p cephfs.tree.data stat "$ino.0000000$object" 2>/dev/null | sed 's/.*size //' || echo none; done | tr '\n' ' '; }
+have_sizes() { [ "$(sizes)" = "$1" ]; }
+until_true have_sizes "4194304 4194304 2097152 "
+within truncate -s 1M "$two/$cut"; until_true have_sizes "1048576 0 0 "
+within truncate -s 10M "$one/$cut"; within truncate -s 6M "$two/$cut"; within truncate -s 9M "$one/$cut"
+until_true have_sizes "1048576 2097152 0 "
+cmp <(head -c 1M "$SCRATCH/ten"; head -c 8M /dev/zero) "$one/$cut" || fail "a file that was cut twice shows old data"
+cmp "$one/$cut" "$two/$cut" || fail "clients see different data of a file that was cut"
+within rm "$one/$cut"
 steps=2000; [ "$SHORT" = 1 ] && steps=400
 within mkdir "$one/model"
 for seed in 1 2 3; do timeout 300 python3 "$TWO_MOUNTS" $seed $steps "$one/model" "$two/model"; rm -f "$one/model/"*; done
@@ -120,6 +134,7 @@ fi
 
 # Clients whose capabilities do not allow everything.
 umount "$two"
+until_true have_sizes "none none none "
 mkdir -p "$one/p/a" "$one/p/b"; chmod 777 "$one/p/b"; echo x >"$one/p/a/x"; echo y >"$one/p/b/y"
 new_user() { user=$1; shift; ceph fs authorize tree client.$user "$@" >"$data/ceph.client.$user.keyring"; options="$options --keyring $data/ceph.client.$user.keyring"; }
 refused() { if "$@" 2>"$SCRATCH/refused"; then fail "$user may do what it may not: $*"; fi; grep -q "Permission denied" "$SCRATCH/refused" || fail "$(cat "$SCRATCH/refused")"; }

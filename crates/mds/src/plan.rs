@@ -118,6 +118,8 @@ pub(crate) struct Planner<'a> {
     pub next_ino: Ino,
     /// The default data pool.
     pub data_pool: PoolId,
+    /// Most bytes of a file.
+    pub max_file_size: u64,
     /// The client.
     pub client: u64,
 }
@@ -391,6 +393,9 @@ impl Planner<'_> {
         let ino = self.walk(&request.path)?.existing()?;
         let arguments: SetattrArguments = request.arguments.read();
         let has = |mask: u32| arguments.mask & mask != 0;
+        if has(setattr_mask::SIZE) && arguments.size > self.max_file_size {
+            return Err(Errno::FBIG);
+        }
         let set = SetAttributes {
             mode: has(setattr_mask::MODE).then_some(arguments.mode),
             uid: has(setattr_mask::UID).then_some(arguments.uid),

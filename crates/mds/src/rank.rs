@@ -496,7 +496,8 @@ impl Rank {
     }
 
     fn planner(&self, client: u64) -> Planner<'_> {
-        Planner { tree: &self.tree, next_ino: self.next_ino, data_pool: self.map.data_pool, client }
+        let MapValues { data_pool, max_file_size, .. } = self.map;
+        Planner { tree: &self.tree, next_ino: self.next_ino, data_pool, max_file_size, client }
     }
 
     /// Changes the tree; returns the number of an inode that was created, or 0.

@@ -337,6 +337,34 @@ fn a_size_beyond_the_range_is_cut_and_a_larger_range_is_granted() {
 }
 
 #[test]
+fn no_file_is_larger_than_the_map_allows() {
+    let mut world = World::new(&[1]);
+    world.rank.set_max_file_size(1 << 30);
+    let file = world.create(1, "file");
+    let resize = |size| {
+        let set = SetattrArguments { mask: setattr_mask::SIZE, size, ..Default::default() };
+        let arguments = RequestArguments::of(&set);
+        ClientRequest { arguments, ..request(ClientOp::SETATTR, "file") }
+    };
+    assert_eq!(world.ask(1, resize((1 << 30) + 1)).result, Errno::FBIG.negative());
+    let wants = ClientCaps {
+        op: CapOp::UPDATE,
+        ino: file.ino,
+        cap_id: file.cap.cap_id,
+        seq: 9,
+        issue_seq: 9,
+        caps: file.cap.caps,
+        wanted: file.cap.wanted,
+        max_size: u64::MAX,
+        ..ClientCaps::default()
+    };
+    world.send(1, &wants.encode(0));
+    let inode = world.rank.tree().get(namespace::Ino(file.ino)).unwrap();
+    let end = inode.write_ranges[&1].end;
+    assert!((1 << 30..8 << 30).contains(&end), "{end:x}");
+}
+
+#[test]
 fn a_client_that_has_a_file_alone_enlarges_it_beyond_its_range() {
     let mut world = World::new(&[1]);
     let file = world.create(1, "file");

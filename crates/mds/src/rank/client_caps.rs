@@ -128,11 +128,13 @@ impl Rank {
         if !self.allowed(client, ino, CapBits::NONE).contains(CapBits::FILE_WRITE) {
             return;
         }
-        if message.max_size > max_size(inode) {
+        // Objects up to the end of a range are looked for when the file is removed.
+        let wanted = message.max_size.min(self.map.max_file_size);
+        if wanted > max_size(inode) {
             let layout = inode.layout.clone().unwrap_or_default();
             let unit = caps::unit_of(&layout);
             let ino = caps::inode_id(ino);
-            self.caps.handle_size(ino, client, inode.size, message.max_size, unit);
+            self.caps.handle_size(ino, client, inode.size, wanted, unit);
         }
     }
 
