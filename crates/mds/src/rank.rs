@@ -590,7 +590,10 @@ impl Rank {
         self.caps.end_request(self.now, id, user.as_slice());
         self.take_cap_outputs();
         let reply = match result {
-            Ok((shown, created)) => self.reply(client, request.op, &shown, created),
+            Ok((shown, created)) => {
+                self.show_barrier(client);
+                self.reply(client, request.op, &shown, created)
+            }
             Err(error) => ClientReply::plain(request.op, error.negative(), self.map.epoch),
         };
         self.send(client, reply.encode(features::SUPPORTED).with_tid(tid));

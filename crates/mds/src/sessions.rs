@@ -2,7 +2,7 @@
 
 use codec::{Decode, Encode, Reader, Writer};
 use std::collections::BTreeMap;
-use types::{EntityAddrVec, EntityName};
+use types::{EntityAddrVec, EntityName, Epoch};
 use wire::session_features;
 
 /// Features of this server. A session has those of them that its client has, too.
@@ -94,9 +94,22 @@ pub(crate) struct Session {
     image: SessionImage,
     /// Messages about capabilities that were sent; a close that has not seen all is ignored.
     pushed: u64,
+    /// The OSD map without which the client was told not to use its capabilities.
+    barrier: Epoch,
 }
 
 impl Session {
+    fn new(image: SessionImage) -> Self {
+        Session { image, pushed: 0, barrier: Epoch::default() }
+    }
+
+    /// The client is about to be told an OSD map; false if it was told this one or a later one.
+    pub fn raise_barrier(&mut self, barrier: Epoch) -> bool {
+        let is_news = barrier > self.barrier;
+        self.barrier = self.barrier.max(barrier);
+        is_news
+    }
+
     /// Counts a message about capabilities.
     pub fn count_push(&mut self) {
         self.pushed += 1;
@@ -142,14 +155,14 @@ pub(crate) struct Sessions {
 impl Sessions {
     /// Sessions of a predecessor.
     pub fn restored(images: BTreeMap<u64, SessionImage>) -> Self {
-        let open = images.into_iter().map(|(client, image)| (client, Session { image, pushed: 0 }));
+        let open = images.into_iter().map(|(client, image)| (client, Session::new(image)));
         Sessions { open: open.collect() }
     }
 
     /// Opens a session, or keeps the one that is open.
     pub fn open(&mut self, client: u64, image: SessionImage) -> &Session {
         let image = SessionImage { features: image.features & FEATURES, ..image };
-        self.open.entry(client).or_insert(Session { image, pushed: 0 })
+        self.open.entry(client).or_insert(Session::new(image))
     }
 
     /// The session of a client.

@@ -209,6 +209,20 @@ impl Rank {
         self.push(client, answer.encode(0).with_tid(tid));
     }
 
+    /// Tells a client the OSD map without which it may not use the capabilities that it gets from now on.
+    /// Replies have no field for it: before the next one the client gets a message about no inode, of which
+    /// clients take the map before they look for the inode.
+    pub(super) fn show_barrier(&mut self, client: u64) {
+        let barrier = self.barrier;
+        let session = self.sessions.get_mut(client);
+        if session.is_some_and(|session| session.raise_barrier(barrier)) {
+            let osd_epoch_barrier = barrier.0;
+            let op = CapOp::FLUSH_ACK;
+            let message = ClientCaps { op, osd_epoch_barrier, ..ClientCaps::default() };
+            self.push(client, message.encode(features::SUPPORTED));
+        }
+    }
+
     /// Sends a message about capabilities.
     fn push(&mut self, client: u64, message: Message) {
         if let Some(session) = self.sessions.get_mut(client) {

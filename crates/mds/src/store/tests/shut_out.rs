@@ -141,6 +141,7 @@ fn a_writer_whose_connection_is_lost_is_blocklisted_before_another_one_gets_its_
     assert!(world.commands[0].contains("10.0.0.1:0/77"), "{:?}", world.commands);
     assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
     assert_eq!(world.clients[&2].answers, [(tid, 0)]);
+    assert_eq!(world.clients[&2].answered_at, NEWEST_MAP.0, "it knows the map before the file");
     assert_eq!(world.paths().into_keys().collect::<Vec<_>>(), ["/f"]);
 }
 

@@ -15,6 +15,8 @@ pub(super) struct Client {
     pub(super) is_silent: bool,
     /// The newest OSD map without which it may not use its capabilities.
     pub(super) barrier: u32,
+    /// The same when its last request was answered.
+    pub(super) answered_at: u32,
 }
 
 /// A server with its pool and its clients.
@@ -361,6 +363,7 @@ impl Client {
                 if self.asked.as_ref().is_some_and(|(tid, _)| *tid == message.tid) {
                     self.asked = None;
                     self.answers.push((message.tid, reply.result));
+                    self.answered_at = self.barrier;
                 }
                 let directory = reply.dentry.map(|dentry| dentry.directory);
                 for inode in reply.target.iter().chain(&directory) {
@@ -373,6 +376,7 @@ impl Client {
                 self.barrier = self.barrier.max(asked.osd_epoch_barrier);
                 match asked.op {
                     CapOp::EXPORT => drop(self.caps.remove(&asked.ino)),
+                    CapOp::FLUSH_ACK => {}
                     _ => drop(self.caps.insert(asked.ino, (asked.cap_id, asked.caps))),
                 }
                 let answer = ClientCaps { op: CapOp::UPDATE, ..asked.clone() };
