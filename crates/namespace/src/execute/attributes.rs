@@ -8,6 +8,7 @@ use crate::{Ino, Inode, Kind, Tree};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{Errno, UTime};
+use wire::FileLayout;
 
 /// Bits of the mode that `chmod` changes.
 const PERMISSIONS: u32 = 0o7777;
@@ -32,7 +33,7 @@ pub(super) fn change(
         AttributeChange::Flush(flush) => apply_flush(&mut inode, flush),
         AttributeChange::WriteRange { client, range } => match range {
             Some(range) => drop(inode.write_ranges.insert(*client, *range)),
-            None => drop(inode.write_ranges.remove(client)),
+            None => end_range(&mut inode, *client),
         },
         AttributeChange::EndCut { seq } => {
             if inode.truncation.seq == *seq {
@@ -57,6 +58,18 @@ pub(super) fn change(
     }
     let records = if inode == *old { Vec::new() } else { vec![image_record(tree, inode)] };
     Ok(Done { records, target: Some(ino), orphan: None })
+}
+
+/// A client writes no more. It may have made objects behind the size, if what it has written back did not
+/// count: they go with the file.
+fn end_range(inode: &mut Inode, client: u64) {
+    let Some(range) = inode.write_ranges.remove(&client) else { return };
+    let period = inode.layout.as_ref().map_or(0, FileLayout::period_bytes);
+    // The first object is looked for in any case.
+    let known = inode.size.max(inode.truncation.data_end).max(1);
+    if period != 0 && range.end.div_ceil(period) > known.div_ceil(period) {
+        inode.truncation.data_end = range.end;
+    }
 }
 
 fn fits(xattrs: &BTreeMap<Bytes, Bytes>) -> bool {

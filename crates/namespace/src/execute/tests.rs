@@ -333,6 +333,21 @@ fn a_range_is_recorded_once() {
     assert!(world.change(file, range(end)).unwrap().records.is_empty());
     world.change(file, range(None)).unwrap();
     assert!(world.get(file).write_ranges.is_empty());
+    assert_eq!(world.get(file).truncation.data_end, 0, "the first object is known to be there");
+}
+
+#[test]
+fn objects_that_a_writer_may_have_made_are_known_after_its_range() {
+    let mut world = World::new();
+    let default_layout = FileLayout::simple(PoolId(3));
+    let new = NewInode { mode: FILE, default_layout, ..NewInode::default() };
+    let file = world.create_with(Ino::ROOT, "file", new).unwrap();
+    let range = |range| AttributeChange::WriteRange { client: 7, range };
+    for end in [24 << 20, 4 << 20] {
+        world.change(file, range(Some(WriteRange { end }))).unwrap();
+        world.change(file, range(None)).unwrap();
+        assert_eq!(world.get(file).truncation.data_end, 24 << 20);
+    }
 }
 
 #[test]
