@@ -9,8 +9,8 @@ use maps::{CompatSet, FsMap, FsMapUser, MdsMap, MdsState};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{EntityType, Errno, PoolId, SnapId};
-use wire::internal::{RotatingSecrets, RotatingSecretsRequest};
+use types::{EntityType, Errno, PgId, PoolId, SnapId};
+use wire::internal::{PgStat, RotatingSecrets, RotatingSecretsRequest};
 use wire::{
     FsMapUserMessage, MdsBeacon, MdsHealth, MdsHealthMetric, MdsMapMessage, MonSubscribe,
     RemoveSnaps, SubscribeItem,
@@ -415,6 +415,22 @@ fn a_new_file_system_needs_pools_that_can_hold_it() {
     let same =
         json!({ "prefix": "fs new", "fs_name": "cephfs", "metadata": "meta", "data": "data" });
     assert_eq!(cluster.command(same).text, "filesystem 'cephfs' already exists");
+}
+
+#[test]
+fn a_new_file_system_takes_no_pool_with_objects() {
+    let mut cluster = with_pools();
+    let new = json!({ "prefix": "fs new", "fs_name": "x", "metadata": "meta", "data": "data" });
+    for used in [PoolId(1), PoolId(2)] {
+        let stat = |pg: PgId| PgStat { objects: u64::from(pg.pool == used), ..PgStat::default() };
+        cluster.advance(Duration::from_secs(1));
+        (0..3).for_each(|osd| cluster.report_groups(osd, 3 << 30, stat));
+        let (errno, text) = refusal(&mut cluster, new.clone());
+        assert!(errno == Errno::INVAL && text.contains("Use an empty pool"), "{text}");
+    }
+    let mut forced = new;
+    forced["force"] = true.into();
+    assert_eq!(cluster.command(forced).result, 0);
 }
 
 #[test]

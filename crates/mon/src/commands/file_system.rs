@@ -262,8 +262,10 @@ fn check_pools(
         );
         return Err(Refusal::invalid(text));
     }
-    if !force && !overlay && holds_objects(context, metadata) {
-        let pool = pool_name(context, metadata);
+    let is_used = |pool: &&PoolId| !force && !overlay && holds_objects(context, **pool);
+    if let Some(used) = [metadata, data].iter().find(is_used) {
+        let pool = pool_name(context, *used);
+        // Numbers of inodes begin anew, so files would show data of those that had the same.
         let text =
             format!("pool '{pool}' already contains some objects. Use an empty pool instead.");
         return Err(Refusal::invalid(text));
