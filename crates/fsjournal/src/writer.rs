@@ -203,6 +203,11 @@ impl Journal {
         self.last
     }
 
+    /// The last record in a frame. Later ones wait for [`Journal::flush`].
+    pub fn framed(&self) -> u64 {
+        self.chain.lsn - 1
+    }
+
     /// The last checkpoint whose head is stored.
     pub fn checkpoint(&self) -> u64 {
         self.checkpoint

@@ -2,7 +2,9 @@
 
 use crate::peer::ClientPeer;
 use engine::{Duration, Message, Time};
+use namespace::Ino;
 use std::collections::{BTreeSet, VecDeque};
+use wire::ClaimedCap;
 
 /// The state lasts at least this long: clients must see it, or they close their sessions.
 const SHOWN: Duration = Duration::from_millis(500);
@@ -18,12 +20,14 @@ pub(crate) struct Awaited {
     /// When the map said so.
     began: Option<Time>,
     parked: VecDeque<(ClientPeer, Message)>,
+    /// Claims of inodes that are not there: requests that are sent again may create them.
+    early: Vec<(u64, Ino, ClaimedCap)>,
 }
 
 impl Awaited {
     /// These clients are awaited.
     pub fn new(absent: BTreeSet<u64>) -> Self {
-        Awaited { absent, began: None, parked: VecDeque::new() }
+        Awaited { absent, began: None, parked: VecDeque::new(), early: Vec::new() }
     }
 
     /// The map shows that clients are awaited.
@@ -62,6 +66,17 @@ impl Awaited {
     pub fn close(&mut self, client: u64) {
         self.absent.remove(&client);
         self.parked.retain(|(peer, _)| peer.client != client);
+        self.early.retain(|(owner, ..)| *owner != client);
+    }
+
+    /// Keeps the claim of an inode that is not there. The bytes of a client's message bound their number.
+    pub fn claim_early(&mut self, client: u64, ino: Ino, claimed: ClaimedCap) {
+        self.early.push((client, ino, claimed));
+    }
+
+    /// The claims of inodes that were not there.
+    pub fn into_early_claims(self) -> Vec<(u64, Ino, ClaimedCap)> {
+        self.early
     }
 
     /// Keeps a message until the end; false if there are too many.
@@ -73,13 +88,8 @@ impl Awaited {
         has_room
     }
 
-    /// The messages that wait.
-    pub fn parked(&self) -> impl Iterator<Item = &(ClientPeer, Message)> {
-        self.parked.iter()
-    }
-
-    /// The messages, in the order of their arrival.
-    pub fn into_parked(self) -> VecDeque<(ClientPeer, Message)> {
-        self.parked
+    /// The messages that wait, in the order of their arrival.
+    pub fn take_parked(&mut self) -> VecDeque<(ClientPeer, Message)> {
+        std::mem::take(&mut self.parked)
     }
 }

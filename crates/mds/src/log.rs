@@ -21,7 +21,39 @@ pub(crate) struct Log {
     pub sessions: BTreeSet<u64>,
     /// Purges whose rows are not stored as they are.
     pub purges: BTreeSet<u64>,
+    /// The client whose changes are noted, if any.
+    author: Option<u64>,
+    /// Whether other clients can see what `open` changes.
+    is_visible: bool,
+    seen: Authors,
+    /// The record that lets the rank use the newest inode numbers.
+    numbers: u64,
     is_broken: bool,
+}
+
+/// Records that clients can see, by the client that has caused them. Of all authors only the newest one is
+/// told from the others.
+#[derive(Debug, Default)]
+struct Authors {
+    newest: Option<u64>,
+    /// LSN of the last record of the newest author, and of all others.
+    own: u64,
+    foreign: u64,
+}
+
+impl Authors {
+    fn note(&mut self, author: Option<u64>, lsn: u64) {
+        if author != self.newest {
+            self.foreign = self.own.max(self.foreign);
+            self.newest = author;
+        }
+        self.own = lsn;
+    }
+
+    /// The last record of another author than a client, or a later one.
+    fn foreign_to(&self, client: u64) -> u64 {
+        if self.newest == Some(client) { self.foreign } else { self.own.max(self.foreign) }
+    }
 }
 
 impl Log {
@@ -45,9 +77,18 @@ impl Log {
         self.journal.is_some()
     }
 
+    /// Changes from now on are those of a client, or of the server itself.
+    pub fn set_author(&mut self, author: Option<u64>) {
+        if author != self.author {
+            self.close();
+            self.author = author;
+        }
+    }
+
     /// Notes records that are applied to the tree next.
     pub fn change_tree(&mut self, tree: &Tree, records: &[Record]) {
         if self.journal.is_some() {
+            self.is_visible |= !records.is_empty();
             self.rows.note(tree, records);
             self.open.extend(records.iter().map(Change::of_tree));
         }
@@ -76,9 +117,22 @@ impl Log {
 
     /// Notes that numbers are used.
     pub fn change_numbers(&mut self, until: u64) {
-        if self.journal.is_some() {
+        if let Some(journal) = &self.journal {
             self.open.push(Change::Numbers(until).encode());
+            self.numbers = journal.last() + self.open.len() as u64;
         }
+    }
+
+    /// The last record of another author than a client: until it is durable, the client may be told nothing.
+    pub fn foreign_to(&mut self, client: u64) -> u64 {
+        self.close();
+        self.seen.foreign_to(client)
+    }
+
+    /// The record that must be durable before a client is told the number of a new inode: otherwise a
+    /// successor could give it to another one.
+    pub fn numbers_recorded(&self) -> u64 {
+        self.numbers
     }
 
     /// The changes so far belong together; returns the LSN of the last one, or of the last of all before.
@@ -87,12 +141,17 @@ impl Log {
         if self.open.is_empty() {
             return journal.last();
         }
-        journal.append(std::mem::take(&mut self.open)).unwrap_or_else(|error| {
+        let appended = journal.append(std::mem::take(&mut self.open));
+        let lsn = appended.unwrap_or_else(|error| {
             // The tree has it already, so nothing that follows may be answered.
             tracing::error!(%error, "a change cannot be stored; the server ends");
             self.is_broken = true;
             u64::MAX
-        })
+        });
+        if std::mem::take(&mut self.is_visible) {
+            self.seen.note(self.author, lsn);
+        }
+        lsn
     }
 
     /// Whether a change could not be stored.

@@ -87,6 +87,21 @@ impl Plan {
         plan
     }
 
+    /// Whether the client may learn of the change before it is durable. What it writes data by must be durable
+    /// first, except in a new file, which has no data if it is lost: ranges, since sizes are found by them, and
+    /// truncations, since objects know their numbers.
+    pub fn may_be_early(&self) -> bool {
+        let is_for_data = |operation: &Operation| match operation {
+            Operation::Change { change, .. } => match &**change {
+                AttributeChange::WriteRange { .. } => true,
+                AttributeChange::Set(set) => set.size.is_some(),
+                _ => false,
+            },
+            _ => false,
+        };
+        !self.operations.is_empty() && !self.operations.iter().any(is_for_data)
+    }
+
     fn with(mut self, ino: Ino, access: Access) -> Self {
         if access != Access::default() {
             self.demand.accesses.push((caps::inode_id(ino), access));

@@ -8,8 +8,10 @@ mod answers;
 mod client_caps;
 pub(crate) mod cutting;
 pub(crate) mod evictions;
+mod outbox;
 pub(crate) mod purging;
 pub(crate) mod reconnect;
+mod replay;
 
 use crate::awaited::Awaited;
 use crate::caps;
@@ -28,6 +30,7 @@ use engine::{Duration, Message, Time};
 use fscaps::{Admission, Issue, LockMachine, RequestId, Settings};
 use maps::MdsMap;
 use namespace::{AttributeChange, Context, Ino, Inode, Operation, SetAttributes, Tree, execute};
+use outbox::Outbox;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Epoch, Errno, PoolId, features};
 use wire::{
@@ -69,6 +72,26 @@ struct MapValues {
     max_file_size: u64,
 }
 
+/// When a request is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReplyTime {
+    /// It has changed nothing: when the changes of others are durable that the reply may show.
+    ShowsOthers,
+    /// When its own change is durable.
+    Safe,
+    /// Twice: when changes of others are durable, and when its own one is.
+    Early,
+}
+
+/// An executed request.
+#[derive(Debug)]
+struct Executed {
+    shown: Shown,
+    /// The inode that it has created; 0 for none.
+    created: u64,
+    reply: ReplyTime,
+}
+
 /// A rank that serves clients.
 #[derive(Debug)]
 pub struct Rank {
@@ -84,6 +107,8 @@ pub struct Rank {
     /// Time of the input that is handled.
     now: Time,
     next_ino: Ino,
+    /// Inode numbers below this one were used by predecessors, as far as they were told to anyone.
+    inherited: Ino,
     map: MapValues,
     log: Log,
     /// Data of files that are gone.
@@ -100,8 +125,8 @@ pub struct Rank {
     unheard: BTreeSet<u64>,
     /// The OSD map that shuts out the clients that were evicted.
     barrier: Epoch,
-    /// Messages with the client that each is for, and the LSN that must be durable before it is sent.
-    outputs: VecDeque<(u64, u64, Message)>,
+    /// Messages to clients that wait until records are durable.
+    outbox: Outbox,
 }
 
 impl Rank {
@@ -117,6 +142,7 @@ impl Rank {
             locks: LockRequests::default(),
             now,
             next_ino: first_ino(now),
+            inherited: Ino::FIRST,
             map: MapValues { epoch: 0, data_pool, max_file_size: MdsMap::default().max_file_size },
             log: Log::default(),
             purges: Purges::default(),
@@ -126,7 +152,7 @@ impl Rank {
             evicting: BTreeSet::new(),
             unheard: BTreeSet::new(),
             barrier: Epoch::default(),
-            outputs: VecDeque::new(),
+            outbox: Outbox::default(),
         }
     }
 
@@ -150,14 +176,15 @@ impl Rank {
         self.caps.set_session_times(timeout, autoclose);
     }
 
-    /// The next message and the client that it is for. A message waits until every change before it is
-    /// durable, so a client sees nothing that a crash could undo.
+    /// The next message and the client that it is for. A client sees nothing that a crash could undo, but for
+    /// changes of its own, which it would ask for again.
     pub fn poll_output(&mut self) -> Option<(u64, Message)> {
-        let (lsn, ..) = self.outputs.front()?;
-        if !self.log.is_durable(*lsn) {
-            return None;
-        }
-        self.outputs.pop_front().map(|(_, client, message)| (client, message))
+        self.outbox.poll(self.log.durable())
+    }
+
+    /// The last record that should be stored without delay: a client waits for it.
+    pub(crate) fn awaited(&self) -> u64 {
+        self.outbox.awaited()
     }
 
     /// Handles a message of a client, when no clients are awaited.
@@ -176,6 +203,7 @@ impl Rank {
             return Ok(());
         }
         self.now = now;
+        self.log.set_author(Some(client));
         self.permissions.learn(peer);
         if message.kind == ClientSession::KIND {
             self.handle_session(peer, decode_from_peer(message)?);
@@ -225,6 +253,12 @@ impl Rank {
         self.purges.len()
     }
 
+    /// Only so many inode numbers may be used before further ones are reserved.
+    #[cfg(test)]
+    pub(crate) fn leave_numbers(&mut self, count: u64) {
+        self.next_ino = Ino(self.numbers.0 - count);
+    }
+
     /// The log of its changes.
     pub(crate) fn log_mut(&mut self) -> &mut Log {
         &mut self.log
@@ -253,6 +287,7 @@ impl Rank {
             return;
         }
         self.now = now;
+        self.log.set_author(None);
         self.caps.handle_timeout(now);
         self.settle();
     }
@@ -267,9 +302,22 @@ impl Rank {
         }
     }
 
+    /// Sends a message when all changes so far are durable.
     fn send(&mut self, client: u64, message: Message) {
         let lsn = self.log.close();
-        self.outputs.push_back((lsn, client, message));
+        self.outbox.send(client, lsn, message);
+    }
+
+    /// Sends a message when all changes of others are durable: it may show the client its own ones early.
+    fn send_early(&mut self, client: u64, message: Message) {
+        let lsn = self.log.foreign_to(client);
+        self.outbox.send(client, lsn, message);
+    }
+
+    /// Tells a client that its changes so far are durable, when they are.
+    fn send_late(&mut self, client: u64, message: Message) {
+        let lsn = self.log.close();
+        self.outbox.send_late(client, lsn, message);
     }
 
     fn handle_session(&mut self, peer: &ClientPeer, message: ClientSession) {
@@ -287,6 +335,10 @@ impl Rank {
                 if session.is_none_or(|session| session.has_seen_all(message.sequence)) {
                     self.close_session(client, message.sequence);
                 }
+            }
+            SessionOp::REQUEST_FLUSH_MDLOG => {
+                let lsn = self.log.close();
+                self.outbox.expect(lsn);
             }
             _ => {}
         }
@@ -389,7 +441,7 @@ impl Rank {
         session.forget_completed(request.oldest_client_tid);
         let completed = session.completed(tid);
         if let Some(created) = completed
-            && self.tree.get(Ino(created)).is_none()
+            && (request.has_early_reply() || self.tree.get(Ino(created)).is_none())
         {
             let extra = self.created(client, created);
             let reply = ClientReply::plain(request.op, 0, self.map.epoch);
@@ -424,14 +476,15 @@ impl Rank {
                 Err(error) => (error.negative(), Bytes::new()),
             };
             let reply = ClientReply { extra, ..ClientReply::plain(op, code, self.map.epoch) };
-            self.send(id.client, reply.encode(0).with_tid(id.tid));
+            self.send_early(id.client, reply.encode(0).with_tid(id.tid));
         }
     }
 
     /// Executes a request, or keeps it until other clients have given back what it needs.
     fn run(&mut self, id: RequestId, waiting: Waiting) {
         let Waiting { request, created } = &waiting;
-        let planner = self.planner(id.client);
+        self.log.set_author(Some(id.client));
+        let planner = self.planner(id.client, request);
         let planned = match created {
             // It was allowed, and may have made a file that it may not open again.
             Some(created) => planner.show_again(request, *created),
@@ -458,9 +511,22 @@ impl Rank {
             }
             Admission::Refused => return self.finish(id, request, Err(Errno::AGAIN)),
         }
+        if request.has_early_reply() {
+            // The client takes nothing of the reply, so it must not hold what that would give.
+            plan.shown = Shown::default();
+        }
+        let may_be_early = plan.may_be_early() && !request.has_early_reply();
         let result = self.perform(id, request, &plan);
         let again = created.map_or(0, |ino| ino.0);
-        let result = result.map(|created| (plan.shown, created.max(again)));
+        let result = result.map(|made| Executed {
+            shown: plan.shown,
+            created: made.max(again),
+            reply: match (created.is_some() || !plan.operations.is_empty(), may_be_early) {
+                (false, _) => ReplyTime::ShowsOthers,
+                (true, false) => ReplyTime::Safe,
+                (true, true) => ReplyTime::Early,
+            },
+        });
         self.finish(id, request, result);
     }
 
@@ -495,9 +561,10 @@ impl Rank {
         caps::issue_of(inode, client, wanted, self.allowed(client, inode.ino, wanted))
     }
 
-    fn planner(&self, client: u64) -> Planner<'_> {
+    fn planner(&self, client: u64, request: &ClientRequest) -> Planner<'_> {
+        let next_ino = self.told_ino(request).unwrap_or(self.next_ino);
         let MapValues { data_pool, max_file_size, .. } = self.map;
-        Planner { tree: &self.tree, next_ino: self.next_ino, data_pool, max_file_size, client }
+        Planner { tree: &self.tree, next_ino, data_pool, max_file_size, client }
     }
 
     /// Changes the tree; returns the number of an inode that was created, or 0.
@@ -513,10 +580,9 @@ impl Rank {
         for operation in &plan.operations {
             let orphan = self.execute(operation, &context)?;
             self.tend_truncation(operation, id.client);
-            if matches!(operation, Operation::Create { .. }) {
-                created = self.next_ino.0;
-                self.next_ino.0 += 1;
-                self.reserve_numbers();
+            if let Operation::Create { new, .. } = operation {
+                created = new.ino.0;
+                self.number_used(new.ino);
             }
             orphan.into_iter().for_each(|orphan| self.forget_unused(orphan));
         }
@@ -537,6 +603,13 @@ impl Rank {
         self.log.change_tree(&self.tree, &done.records);
         self.tree.apply(&done.records);
         Ok(done.orphan)
+    }
+
+    fn number_used(&mut self, ino: Ino) {
+        if ino == self.next_ino {
+            self.next_ino.0 += 1;
+            self.reserve_numbers();
+        }
     }
 
     /// Keeps the next number within those that may be used. The record of a range is in the journal before
@@ -573,30 +646,39 @@ impl Rank {
         }
     }
 
-    fn finish(
-        &mut self,
-        id: RequestId,
-        request: &ClientRequest,
-        result: Result<(Shown, u64), Errno>,
-    ) {
+    fn finish(&mut self, id: RequestId, request: &ClientRequest, result: Result<Executed, Errno>) {
         let RequestId { client, tid } = id;
         // Others get back what they may have beside the bits that this client wants from now on. Messages
         // about capabilities go out in the order of their numbers, so these go before the reply.
-        let shown = result.as_ref().ok().map(|(shown, _)| shown);
+        let shown = result.as_ref().ok().map(|executed| &executed.shown);
         let user = shown.and_then(|shown| {
             let inode = self.tree.get(shown.target?)?;
             Some(self.issue_of(client, inode, shown.wanted))
         });
         self.caps.end_request(self.now, id, user.as_slice());
         self.take_cap_outputs();
-        let reply = match result {
-            Ok((shown, created)) => {
-                self.show_barrier(client);
-                self.reply(client, request.op, &shown, created)
+        let plain = ClientReply::plain(request.op, 0, self.map.epoch);
+        let encode = |reply: ClientReply| reply.encode(features::SUPPORTED).with_tid(tid);
+        let executed = match result {
+            Ok(executed) => executed,
+            Err(error) => {
+                let reply = ClientReply { result: error.negative(), ..plain };
+                return self.send_early(client, encode(reply));
             }
-            Err(error) => ClientReply::plain(request.op, error.negative(), self.map.epoch),
         };
-        self.send(client, reply.encode(features::SUPPORTED).with_tid(tid));
+        self.show_barrier(client);
+        let reply = self.reply(client, request.op, &executed.shown, executed.created);
+        match executed.reply {
+            ReplyTime::ShowsOthers => self.send_early(client, encode(reply)),
+            ReplyTime::Early if self.log.is_stored() => {
+                if executed.created != 0 {
+                    self.outbox.hold_back(client, self.log.numbers_recorded());
+                }
+                self.send_early(client, encode(ClientReply { is_safe: false, ..reply }));
+                self.send_late(client, encode(plain));
+            }
+            ReplyTime::Safe | ReplyTime::Early => self.send(client, encode(reply)),
+        }
     }
 
     /// Tries the requests for which a client has given something back, and sends messages about capabilities.

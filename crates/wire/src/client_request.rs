@@ -261,6 +261,12 @@ impl ClientRequest {
         self.flags & (client_flags::REPLAY | client_flags::ASYNC) != 0
     }
 
+    /// Whether the client has had an early reply to it from a predecessor of the server. It takes nothing from
+    /// a second reply but that the change is durable.
+    pub fn has_early_reply(&self) -> bool {
+        self.flags & client_flags::REPLAY != 0
+    }
+
     /// Owner and group of what it creates, before the directory's rules.
     pub fn owner(&self) -> (u32, u32) {
         match (self.owner_uid, self.owner_gid) {

@@ -13,7 +13,7 @@ use types::{SnapId, features};
 use wire::inode_stat::{decode_xattrs, encode_xattrs};
 use wire::{
     CapBits, CapOp, ClientCapRelease, ClientCaps, ClientLease, ClientSession, MessageBody,
-    PeerFault, ReplyCap, SessionOp,
+    PeerFault, ReplyCap, SessionOp, client_caps_flags,
 };
 
 impl Rank {
@@ -46,6 +46,10 @@ impl Rank {
         }
         if !message.dirty.is_empty() {
             self.acknowledge(client, tid, CapOp::FLUSH_ACK, message);
+        }
+        if message.flags & client_caps_flags::SYNC != 0 {
+            let lsn = self.log.close();
+            self.outbox.expect(lsn);
         }
         self.caps.handle_update(self.now, &caps::update_of(client, message));
         // The same message may say that the client wants to write at all.
@@ -148,6 +152,8 @@ impl Rank {
         let range = end.map(|end| WriteRange { end });
         self.change(ino, AttributeChange::WriteRange { client, range });
         if let Some(end) = end {
+            let lsn = self.log.close();
+            self.outbox.hold_back(client, lsn);
             self.caps.handle_range_durable(caps::inode_id(ino), client, end);
         }
     }
@@ -206,7 +212,10 @@ impl Rank {
             subdirs: -1,
             ..ClientCaps::default()
         };
-        self.push(client, answer.encode(0).with_tid(tid));
+        if let Some(session) = self.sessions.get_mut(client) {
+            session.count_push();
+            self.send_late(client, answer.encode(0).with_tid(tid));
+        }
     }
 
     /// Tells a client the OSD map without which it may not use the capabilities that it gets from now on.
@@ -227,7 +236,7 @@ impl Rank {
     fn push(&mut self, client: u64, message: Message) {
         if let Some(session) = self.sessions.get_mut(client) {
             session.count_push();
-            self.send(client, message);
+            self.send_early(client, message);
         }
     }
 

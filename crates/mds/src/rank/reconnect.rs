@@ -10,7 +10,7 @@ use crate::log::Opened;
 use crate::peer::ClientPeer;
 use crate::sessions::Sessions;
 use engine::{Message, Time};
-use fscaps::InodeId;
+use fscaps::{InodeId, RequestId};
 use namespace::Ino;
 use std::collections::BTreeSet;
 use types::{PoolId, features};
@@ -28,6 +28,7 @@ pub(crate) fn opened(now: Time, opened: Opened, data_pool: PoolId) -> Rank {
         sessions: Sessions::restored(sessions),
         purges,
         next_ino: Ino(numbers),
+        inherited: Ino(numbers),
         log,
         numbers: Ino(numbers),
         // A predecessor may have evicted clients by any map up to this one.
@@ -102,18 +103,25 @@ pub(crate) fn connected_anew(rank: &mut Rank, peer: &ClientPeer) {
 
 /// Begins to execute: first requests that the predecessor had answered early, then all others.
 pub(crate) fn activate(rank: &mut Rank, now: Time) {
-    let Some(awaited) = rank.awaited.take() else { return };
-    for (peer, message) in awaited.parked() {
+    let Some(awaited) = &mut rank.awaited else { return };
+    rank.now = now;
+    let mut parked = awaited.take_parked();
+    parked.retain(|(peer, message)| !replay(rank, peer, message));
+    let awaited = rank.awaited.take().expect("it was seen");
+    for (client, ino, claimed) in awaited.into_early_claims() {
+        adopt(rank, client, ino, &claimed);
+    }
+    for (peer, message) in &parked {
         adopt_dirty(rank, peer.client, message);
     }
-    rank.now = now;
     rank.caps.handle_claims_complete(now);
+    rank.log.set_author(None);
     for ino in rank.tree.orphans() {
         rank.forget_unused(ino);
         rank.log.close();
     }
     let (first, rest): (Vec<_>, Vec<_>) =
-        awaited.into_parked().into_iter().partition(|(_, message)| was_executed(message));
+        parked.into_iter().partition(|(_, message)| was_executed(message));
     for (peer, message) in first.iter().chain(&rest) {
         if let Err(fault) = rank.handle_message(now, peer, message) {
             tracing::warn!(client = peer.client, %fault, "a message is dropped");
@@ -186,17 +194,37 @@ fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
     rank.take_cap_outputs();
 }
 
+/// Executes a request that the predecessor had answered early, before any that it had not: the client, and no
+/// other one, has seen its effect. False if it is not such a request, or others have capabilities that
+/// contradict it; then it was not answered, whatever the client says.
+fn replay(rank: &mut Rank, peer: &ClientPeer, message: &Message) -> bool {
+    let client = peer.client;
+    let is_heard = rank.sessions.get(client).is_some() && !rank.unheard.contains(&client);
+    if message.kind != ClientRequest::KIND || !is_heard {
+        return false;
+    }
+    let Ok(request) = ClientRequest::decode(message) else { return false };
+    let id = RequestId { client, tid: message.tid };
+    request.has_early_reply() && rank.replay(id, &request)
+}
+
 fn adopt(rank: &mut Rank, client: u64, ino: Ino, claimed: &ClaimedCap) {
+    if let Some(awaited) = &mut rank.awaited
+        && rank.tree.get(ino).is_none()
+    {
+        return awaited.claim_early(client, ino, claimed.clone());
+    }
     let is_reached = rank.permissions.reaches(&rank.tree, client, ino);
     let Some(inode) = rank.tree.get(ino).filter(|_| is_reached) else {
         let export = caps::export(ino, claimed.cap_id, 1);
         return rank.send(client, export.encode(features::SUPPORTED));
     };
     // An open for writing that was allowed was recorded.
-    let wanted = match inode.write_ranges.contains_key(&client) {
-        true => CapBits::FILE_WRITE,
-        false => CapBits::NONE,
-    };
+    let range = inode.write_ranges.get(&client);
+    let wanted = range.map_or(CapBits::NONE, |_| CapBits::FILE_WRITE);
+    if let Some(range) = range {
+        rank.caps.adopt_range(caps::inode_id(ino), client, range.end);
+    }
     let claim = caps::claim_of(inode, client, claimed, rank.allowed(client, ino, wanted));
     if !rank.caps.handle_claim(&claim) {
         let ClaimedCap { issued, .. } = claimed;

@@ -40,6 +40,8 @@ use wire::OsdOp;
 const CHECKPOINT_BYTES: u64 = 32 << 20;
 /// Time after which one begins if anything has changed.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
+/// Time for which records collect for a frame if no client waits for them.
+const COLLECT: Duration = Duration::from_millis(10);
 /// Bytes of the journal at which changes wait.
 const JOURNAL_MAX_BYTES: u64 = 128 << 20;
 /// Requests of a checkpoint in flight: for rows, and for removed segments.
@@ -104,11 +106,15 @@ pub(crate) struct Store {
     setup: Setup,
     opening: Option<Procedure<Result<Opened, StoreError>>>,
     frames: VecDeque<SegmentWrite>,
+    /// When records are written for which no client waits.
+    frame_due: Option<Time>,
     /// Requests of the checkpoint.
     rows: VecDeque<Operation>,
     checkpoint: Option<Checkpoint>,
     /// When the last checkpoint began.
     begun: Time,
+    /// Time of the last turn.
+    now: Time,
     eviction: Option<Eviction>,
     purger: Purger,
     purge_rows: Option<Procedure<Result<PurgePage, StoreError>>>,
@@ -157,9 +163,11 @@ impl Store {
             opening: Some(Procedure::new(move |steps| open::open(steps, own))),
             setup,
             frames: VecDeque::new(),
+            frame_due: None,
             rows: VecDeque::new(),
             checkpoint: None,
             begun: now,
+            now,
             eviction: None,
             purger: Purger::default(),
             purge_rows: None,
@@ -200,6 +208,7 @@ impl Store {
         if self.failure.is_some() {
             return;
         }
+        self.now = now;
         rank.log_mut().close();
         if rank.log_mut().is_broken() {
             let reason = "a change does not fit into the journal";
@@ -208,12 +217,26 @@ impl Store {
         self.purger.pump(now, rank);
         self.read_purges(rank);
         self.begin_checkpoint(now, rank);
+        self.write_frames(now, rank);
+        self.advance_checkpoint(rank);
+    }
+
+    /// Writes the records for which clients wait, and older ones.
+    fn write_frames(&mut self, now: Time, rank: &mut Rank) {
+        let awaited = rank.awaited();
         let Some(journal) = rank.log_mut().journal() else { return };
-        journal.flush();
+        if journal.framed() < journal.last() {
+            let due = *self.frame_due.get_or_insert(now + COLLECT);
+            if awaited > journal.framed() || due <= now {
+                journal.flush();
+            }
+        }
+        if journal.framed() == journal.last() {
+            self.frame_due = None;
+        }
         while let Some(write) = journal.poll_write() {
             self.frames.push_back(write);
         }
-        self.advance_checkpoint(rank);
     }
 
     /// Reads purges that are not in memory, if there is room for them.
@@ -250,7 +273,9 @@ impl Store {
     /// When [`Store::pump`] has something to do without a response.
     pub fn poll_timeout(&self) -> Option<Time> {
         let checkpoint = self.checkpoint.is_none().then_some(self.begun + CHECKPOINT_INTERVAL);
-        [checkpoint, self.purger.poll_timeout()].into_iter().flatten().min()
+        // A frame that is overdue waits for others to be stored.
+        let frame = self.frame_due.filter(|due| *due > self.now);
+        [checkpoint, frame, self.purger.poll_timeout()].into_iter().flatten().min()
     }
 
     fn advance_checkpoint(&mut self, rank: &mut Rank) {

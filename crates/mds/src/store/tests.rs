@@ -22,8 +22,8 @@ use rados::{ClusterRequest, ClusterRequestId, Operation, OperationReply, Reply, 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
 use wire::client_request::{
-    FileLockArguments, GetattrArguments, MkdirArguments, OpenArguments, SetattrArguments,
-    setattr_mask,
+    FileLockArguments, GetattrArguments, MkdirArguments, MknodArguments, OpenArguments,
+    SetattrArguments, setattr_mask,
 };
 use wire::op::{OpCode, op_flags};
 use wire::osd_op::Extent;

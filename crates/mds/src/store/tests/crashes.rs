@@ -76,7 +76,10 @@ proptest! {
                     world.ask(*client, request);
                 }
                 Step::Ask(..) => {}
-                Step::Answer(which) => world.answer(*which),
+                Step::Answer(which) => {
+                    world.now = world.now + Duration::from_millis(3);
+                    world.answer(*which);
+                }
                 Step::Release(client) => world.release(*client),
                 Step::Wait => {
                     world.now = world.now + Duration::from_secs(31);

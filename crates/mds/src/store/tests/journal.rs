@@ -3,15 +3,68 @@
 use super::*;
 
 #[test]
-fn no_reply_is_sent_before_its_change_is_durable() {
-    let mut world = World::new(&[1]);
+fn a_client_sees_its_own_change_early_and_another_one_when_it_is_durable() {
+    let mut world = World::new(&[1, 2]);
     assert_eq!(world.clients[&1].sessions, [SessionOp::OPEN]);
     let tid = world.ask(1, mkdir("a"));
-    assert!(world.clients[&1].answers.is_empty());
+    let client = &world.clients[&1];
+    assert_eq!((&client.answers[..], client.early.len()), ([(tid, 0)].as_slice(), 1));
+    assert!(world.pending.is_empty(), "records collect while no client waits for them");
+    world.ask(2, mkdir("a"));
+    assert!(world.clients[&2].answers.is_empty(), "it would learn that there is a directory");
     let (task, _, operation) = &world.pending[0];
     assert_eq!((*task, &operation.place.object[..]), (Task::Frame, b"journal.0.1.0".as_slice()));
+    assert_eq!(world.clients[&1].early.len(), 1);
+    world.answer(0);
+    assert!(world.clients[&1].early.is_empty());
+    assert_eq!(world.clients[&2].answers[0].1, Errno::EXIST.negative());
+}
+
+#[test]
+fn a_client_that_syncs_waits_for_no_further_records() {
+    let mut world = World::new(&[1]);
+    world.ask(1, mkdir("a"));
+    let flush = ClientSession::new(SessionOp::REQUEST_FLUSH_MDLOG, 0);
+    world.send(1, &flush.encode(0));
+    assert_eq!(world.pending.len(), 1, "the frame is written at once");
+    world.ask(1, mkdir("b"));
+    let due = world.store.poll_timeout().expect("a frame is due");
+    assert_eq!(due, world.now + Duration::from_millis(10));
+    world.now = due;
+    world.pump();
+    assert_eq!(world.pending.len(), 2);
+}
+
+#[test]
+fn the_right_to_write_an_old_file_is_durable_before_a_client_has_it() {
+    let mut world = World::new(&[1, 2]);
+    let arguments = RequestArguments::of(&MknodArguments { mode: 0o100_644, rdev: 0 });
+    world.ask(1, ClientRequest { arguments, ..request(ClientOp::MKNOD, "f") });
     world.finish();
-    assert_eq!(world.clients[&1].answers, [(tid, 0)]);
+    let arguments = OpenArguments { flags: open_flags::WRITE_ONLY, ..OpenArguments::default() };
+    let arguments = RequestArguments::of(&arguments);
+    let tid = world.ask(1, ClientRequest { arguments, ..request(ClientOp::OPEN, "f") });
+    assert_eq!(world.clients[&1].answers.len(), 1, "only the first request is answered");
+    world.finish();
+    let client = &world.clients[&1];
+    assert_eq!((client.answers[1], client.early.len()), ((tid, 0), 0));
+    let size = SetattrArguments { mask: setattr_mask::SIZE, size: 9, ..Default::default() };
+    let arguments = RequestArguments::of(&size);
+    world.ask(1, ClientRequest { arguments, ..request(ClientOp::SETATTR, "f") });
+    assert_eq!(world.clients[&1].answers.len(), 2, "truncations, too");
+}
+
+#[test]
+fn a_number_is_durably_reserved_before_a_client_has_it() {
+    let mut world = World::new(&[1]);
+    world.rank().leave_numbers(2);
+    world.ask(1, mkdir("a"));
+    assert_eq!(world.clients[&1].answers.len(), 1);
+    // With the last number, further ones are reserved.
+    world.ask(1, mkdir("b"));
+    assert_eq!(world.clients[&1].answers.len(), 1);
+    world.finish();
+    assert_eq!(world.clients[&1].answers.len(), 2);
 }
 
 #[test]
@@ -22,6 +75,8 @@ fn a_successor_has_all_that_was_answered_and_answers_it_again() {
     let tid = world.ask(1, create("a/f"));
     let before = world.paths();
     // The frame is stored, but neither its answer nor the reply has arrived.
+    world.collect();
+    world.clients.get_mut(&1).unwrap().lose_reply();
     world.crash(u64::MAX);
     world.finish();
     assert_eq!(world.paths(), before);
@@ -95,15 +150,16 @@ fn a_session_with_large_inodes_ends_by_records_that_fit_into_frames() {
 }
 
 #[test]
-fn a_failed_write_ends_the_server_without_a_reply() {
+fn a_failed_write_ends_the_server_and_does_not_count_as_durable() {
     for (error, told) in [(Errno::IO, "journal"), (Errno::BLOCKLISTED, "shut out")] {
         let mut world = World::new(&[1]);
         world.ask(1, mkdir("a"));
+        world.collect();
         let (task, id, _) = world.pending.remove(0);
         world.store.handle_response(world.rank.as_mut(), task, id, Err(error));
         world.pump();
         assert!(world.reason().contains(told), "{}", world.reason());
-        assert!(world.clients[&1].answers.is_empty());
+        assert_eq!(world.clients[&1].early.len(), 1);
     }
 }
 

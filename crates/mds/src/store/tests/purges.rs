@@ -33,6 +33,7 @@ fn data_of_a_removed_file_goes_when_no_client_has_it_open() {
     // The purge is recorded, but its removals are lost.
     while !world.pending.iter().any(|(task, ..)| *task == Task::Purge) {
         world.answer(0);
+        world.collect();
     }
     world.crash(0);
     world.finish();

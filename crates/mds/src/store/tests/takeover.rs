@@ -187,3 +187,71 @@ fn a_claim_of_an_inode_that_is_gone_is_dropped() {
     world.reconnect();
     assert!(!world.clients[&1].caps.contains_key(&0x999));
 }
+
+/// A client that has early replies to requests, none of which is stored, and the server dies.
+fn lost_early_changes(requests: &[ClientRequest]) -> (World, BTreeMap<String, u64>) {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, mkdir("a"));
+    world.finish();
+    for request in requests {
+        world.ask(1, request.clone());
+    }
+    assert_eq!(world.clients[&1].early.len(), requests.len());
+    let before = world.paths();
+    world.crash(0);
+    world.finish();
+    (world, before)
+}
+
+#[test]
+fn changes_that_were_answered_early_are_made_again_with_the_same_numbers() {
+    let (mut world, before) = lost_early_changes(&[mkdir("a/d"), create("a/d/f")]);
+    assert_eq!(world.paths().len(), 1);
+    let file = before["/a/d/f"];
+    let (id, caps) = world.clients[&1].caps[&file];
+    world.reconnect();
+    assert_eq!(world.paths(), before);
+    world.finish();
+    let client = &world.clients[&1];
+    assert_eq!((client.early.len(), client.caps[&file]), (0, (id, caps)), "it has what it claimed");
+    let inode = world.rank().tree().get(Ino(file)).unwrap();
+    assert!(inode.write_ranges.contains_key(&1), "what it writes is known");
+    // Another client's numbers are others.
+    world.ask(2, mkdir("b"));
+    world.finish();
+    assert!(!before.values().any(|ino| *ino == world.paths()["/b"]));
+}
+
+#[test]
+fn a_file_that_was_made_and_removed_early_stays_open() {
+    let (mut world, before) =
+        lost_early_changes(&[create("a/f"), request(ClientOp::UNLINK, "a/f")]);
+    assert_eq!(before.len(), 1);
+    let (file, _) = world.clients[&1].caps.last_key_value().unwrap();
+    let file = *file;
+    world.reconnect();
+    world.finish();
+    assert!(world.rank().tree().get(Ino(file)).is_some(), "the client has it open");
+    assert!(world.pool.data.contains_key(&format!("{file:x}.00000000")));
+}
+
+#[test]
+fn a_number_is_not_taken_from_a_client_that_cannot_have_been_told_it() {
+    let (mut world, before) = lost_early_changes(&[mkdir("a/d")]);
+    let early = &mut world.clients.get_mut(&1).unwrap().early;
+    early[0].1.ino = before["/a"];
+    world.reconnect();
+    world.finish();
+    let paths = world.paths();
+    assert!(paths["/a/d"] != paths["/a"]);
+    // A client that says that it had a reply has not, as another one relies on the directory.
+    world.ask(2, mkdir("a/e"));
+    world.finish();
+    let client = world.clients.get_mut(&1).unwrap();
+    client.early.push((9_999, ClientRequest { ino: 1 << 62, ..mkdir("a/g") }));
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    world.finish();
+    assert!(world.paths()["/a/g"] < 1 << 62);
+}

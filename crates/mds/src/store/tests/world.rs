@@ -6,6 +6,8 @@ use super::*;
 #[derive(Debug, Default)]
 pub(super) struct Client {
     pub(super) asked: Option<(u64, ClientRequest)>,
+    /// Requests with an early reply, which are not said to be durable.
+    pub(super) early: Vec<(u64, ClientRequest)>,
     pub(super) answers: Vec<(u64, i32)>,
     pub(super) caps: BTreeMap<u64, (u64, CapBits)>,
     pub(super) sessions: Vec<SessionOp>,
@@ -241,10 +243,23 @@ impl World {
     /// The pool answers everything.
     pub(super) fn finish(&mut self) {
         self.pump();
-        while !self.pending.is_empty() {
-            self.answer(0);
+        loop {
+            while !self.pending.is_empty() {
+                self.answer(0);
+            }
+            let journal = self.rank.as_mut().and_then(|rank| rank.log_mut().journal());
+            if journal.is_none_or(|journal| journal.framed() == journal.last()) {
+                break;
+            }
+            self.collect();
         }
         assert_eq!(self.store.failure(), None);
+    }
+
+    /// Records have collected for long enough.
+    pub(super) fn collect(&mut self) {
+        self.now = self.now + Duration::from_millis(10);
+        self.pump();
     }
 
     /// Why the rank cannot be served.
@@ -326,7 +341,11 @@ impl World {
             (*ino, ClaimedCap { cap_id, issued, wanted, locks, ..ClaimedCap::default() })
         };
         let caps = state.caps.iter().map(claim).collect();
-        if let Some((tid, request)) = resent {
+        let replayed = state.early.clone().into_iter().map(|(tid, request)| {
+            let flags = request.flags | client_flags::REPLAY;
+            (tid, ClientRequest { flags, ..request })
+        });
+        for (tid, request) in replayed.chain(resent).collect::<Vec<_>>() {
             self.send(client, &request.encode(0).with_tid(tid));
         }
         let claims = ClientReconnect { caps, realms: Vec::new(), more: false };
@@ -355,15 +374,31 @@ pub(super) fn paths(rank: &Rank) -> BTreeMap<String, u64> {
 }
 
 impl Client {
+    /// The reply to its last request was lost.
+    pub(super) fn lose_reply(&mut self) {
+        let (tid, request) = self.early.pop().expect("it has an early reply");
+        self.answers.pop();
+        self.caps.remove(&request.ino);
+        self.asked = Some((tid, ClientRequest { ino: 0, ..request }));
+    }
+
     /// Takes a message; returns the answer that the server waits for.
     pub(super) fn take(&mut self, message: &Message) -> Option<Message> {
         match message.kind {
             ClientReply::KIND => {
                 let reply = ClientReply::decode(message).unwrap();
-                if self.asked.as_ref().is_some_and(|(tid, _)| *tid == message.tid) {
-                    self.asked = None;
+                let is_early = |(tid, _): &&(u64, ClientRequest)| *tid == message.tid;
+                if self.early.iter().any(|early| is_early(&early)) {
+                    self.early.retain(|early| !is_early(&early) || !reply.is_safe);
+                    return None;
+                }
+                if let Some((tid, request)) = self.asked.take_if(|asked| is_early(&&*asked)) {
                     self.answers.push((message.tid, reply.result));
                     self.answered_at = self.barrier;
+                    let ino = reply.target.as_ref().map_or(0, |target| target.ino);
+                    if !reply.is_safe {
+                        self.early.push((tid, ClientRequest { ino, ..request }));
+                    }
                 }
                 let directory = reply.dentry.map(|dentry| dentry.directory);
                 for inode in reply.target.iter().chain(&directory) {
