@@ -8,6 +8,7 @@ use wire::session_features;
 /// Features of this server. A session has those of them that its client has, too.
 pub(crate) const FEATURES: u64 = session_features::REPLY_ENCODING
     | session_features::LAZY_CAP_WANTED
+    | session_features::MULTI_RECONNECT
     | session_features::METRIC_COLLECT
     | session_features::NOTIFY_SESSION_STATE
     | session_features::OP_GETVXATTR

@@ -5,8 +5,9 @@ use bytes::Bytes;
 use codec::{Decode, DecodeErrorKind, Encode, Reader, Result, Writer};
 use engine::Message;
 
-/// The oldest version that is decoded: the kernel's form without versions of realms.
-const OLDEST: u8 = 3;
+/// The oldest version that is decoded: the kernel's form without versions of capabilities, in which it speaks
+/// to a server that has not told its features yet.
+const OLDEST: u8 = 2;
 
 /// `cap_reconnect_t`: a capability that a client claims.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,6 +30,26 @@ pub struct ClaimedCap {
     pub snap_follows: u64,
 }
 
+impl ClaimedCap {
+    /// Fields of all versions but the first.
+    fn decode_plain(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(ClaimedCap {
+            path: r.value()?,
+            cap_id: r.u64("cap id")?,
+            wanted: r.value()?,
+            issued: r.value()?,
+            realm: r.u64("realm")?,
+            path_base: r.u64("path base")?,
+            locks: r.value()?,
+            snap_follows: 0,
+        })
+    }
+
+    fn decode_plain_pair(r: &mut Reader<'_>) -> Result<(u64, Self)> {
+        Ok((r.u64("claimed inode")?, ClaimedCap::decode_plain(r)?))
+    }
+}
+
 impl Encode for ClaimedCap {
     fn encode(&self, w: &mut Writer) {
         w.versioned(2, 1, |w| {
@@ -47,16 +68,9 @@ impl Encode for ClaimedCap {
 impl Decode for ClaimedCap {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         r.versioned("claimed capability", 2, |r, version| {
-            Ok(ClaimedCap {
-                path: r.value()?,
-                cap_id: r.u64("cap id")?,
-                wanted: r.value()?,
-                issued: r.value()?,
-                realm: r.u64("realm")?,
-                path_base: r.u64("path base")?,
-                locks: r.value()?,
-                snap_follows: if version >= 2 { r.u64("snap follows")? } else { 0 },
-            })
+            let plain = ClaimedCap::decode_plain(r)?;
+            let snap_follows = if version >= 2 { r.u64("snap follows")? } else { 0 };
+            Ok(ClaimedCap { snap_follows, ..plain })
         })
     }
 }
@@ -121,7 +135,11 @@ impl crate::MessageBody for ClientReconnect {
         if version < OLDEST {
             return Err(r.error("reconnect", DecodeErrorKind::TooOld { version, oldest: OLDEST }));
         }
-        let mut body = ClientReconnect { caps: r.value()?, ..ClientReconnect::default() };
+        let caps = match version {
+            OLDEST => r.list("claims", ClaimedCap::decode_plain_pair)?,
+            _ => r.value()?,
+        };
+        let mut body = ClientReconnect { caps, ..ClientReconnect::default() };
         if version >= 4 {
             body.realms = r.value()?;
         } else {
@@ -165,6 +183,32 @@ mod tests {
         let message = Message::new(23, 3, 1, Bytes::new()).with_data(w.into_bytes());
         let decoded = ClientReconnect::decode(&message).unwrap();
         assert_eq!((decoded.caps, decoded.realms.len(), decoded.more), (body().caps, 2, false));
-        assert!(ClientReconnect::decode(&Message { version: 2, ..message }).is_err());
+        assert!(ClientReconnect::decode(&Message { version: 1, ..message }).is_err());
+    }
+
+    #[test]
+    fn linux_speaks_without_versions_to_a_server_whose_features_it_does_not_know() {
+        let mut w = Writer::new();
+        w.u32(1);
+        w.u64(0x100_0000_0001);
+        w.value(&Bytes::from("a/b"));
+        w.u64(7);
+        [0u32, 1].into_iter().for_each(|bits| w.u32(bits));
+        [1u64, 1].into_iter().for_each(|ino| w.u64(ino));
+        // Length of the locks.
+        w.u32(0);
+        [1u64, 1, 0].into_iter().for_each(|number| w.u64(number));
+        let message = Message::new(23, 2, 0, Bytes::new()).with_data(w.into_bytes());
+        let decoded = ClientReconnect::decode(&message).unwrap();
+        let (ino, cap) = &decoded.caps[0];
+        assert_eq!(
+            (*ino, &cap.path[..], cap.cap_id, cap.issued),
+            (0x100_0000_0001, &b"a/b"[..], 7, CapBits::PIN)
+        );
+        assert_eq!((cap.path_base, decoded.realms.len()), (1, 1));
+        for end in 0..message.data.len() - 24 {
+            let cut = Message { data: message.data.slice(..end), ..message.clone() };
+            assert!(ClientReconnect::decode(&cut).is_err(), "{end} bytes are enough");
+        }
     }
 }
