@@ -227,7 +227,7 @@ impl InodeCaps {
     }
 
     /// Whether no other client holds a bit that contradicts a request.
-    pub fn admits(&self, client: u64, access: &Access) -> bool {
+    pub fn admits(&self, client: u64, access: &Access, is_replay: bool) -> bool {
         let hidden = access.reads.iter().map(|group| hides(group, self.kind));
         let relied_on = access.changes.iter().map(|group| relies_on(group, self.kind));
         let mut contrary = hidden.chain(relied_on).fold(CapBits::NONE, |bits, more| bits | more);
@@ -236,7 +236,8 @@ impl InodeCaps {
         }
         let own = access.changes.iter().map(|group| changed_by_server(group, self.kind));
         let own = own.fold(CapBits::NONE, |bits, more| bits | more);
-        !self.issued_to_others(client).intersects(contrary) && !self.issued(client).intersects(own)
+        let is_in_way = |own| !is_replay && self.issued(client).intersects(own);
+        !self.issued_to_others(client).intersects(contrary) && !is_in_way(own)
     }
 
     /// Takes a capability that a client had from a predecessor of the server; false if it loses bits that

@@ -3,7 +3,7 @@
 use crate::peer::ClientPeer;
 use engine::{Duration, Message, Time};
 use namespace::Ino;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::ClaimedCap;
 
 /// The state lasts at least this long: clients must see it, or they close their sessions.
@@ -12,6 +12,8 @@ const SHOWN: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Messages of clients that wait. A client that sends more loses its session.
 const PARKED_MAX: usize = 20_000;
+/// Claims of inodes that are not there, and that requests may create. A client that sends more loses its session.
+const EARLY_CLAIMS_MAX: usize = 20_000;
 
 /// Clients that are awaited, and messages that wait.
 #[derive(Debug)]
@@ -21,13 +23,13 @@ pub(crate) struct Awaited {
     began: Option<Time>,
     parked: VecDeque<(ClientPeer, Message)>,
     /// Claims of inodes that are not there: requests that are sent again may create them.
-    early: Vec<(u64, Ino, ClaimedCap)>,
+    early: BTreeMap<(Ino, u64), ClaimedCap>,
 }
 
 impl Awaited {
     /// These clients are awaited.
     pub fn new(absent: BTreeSet<u64>) -> Self {
-        Awaited { absent, began: None, parked: VecDeque::new(), early: Vec::new() }
+        Awaited { absent, began: None, parked: VecDeque::new(), early: BTreeMap::new() }
     }
 
     /// The map shows that clients are awaited.
@@ -66,16 +68,26 @@ impl Awaited {
     pub fn close(&mut self, client: u64) {
         self.absent.remove(&client);
         self.parked.retain(|(peer, _)| peer.client != client);
-        self.early.retain(|(owner, ..)| *owner != client);
+        self.early.retain(|(_, owner), _| *owner != client);
     }
 
-    /// Keeps the claim of an inode that is not there. The bytes of a client's message bound their number.
-    pub fn claim_early(&mut self, client: u64, ino: Ino, claimed: ClaimedCap) {
-        self.early.push((client, ino, claimed));
+    /// Keeps the claim of an inode that is not there; false if there are too many.
+    pub fn claim_early(&mut self, client: u64, ino: Ino, claimed: ClaimedCap) -> bool {
+        let has_room = self.early.len() < EARLY_CLAIMS_MAX;
+        if has_room {
+            self.early.insert((ino, client), claimed);
+        }
+        has_room
+    }
+
+    /// Whether another client claims an inode that is not there.
+    pub fn is_claimed_by_another(&self, client: u64, ino: Ino) -> bool {
+        let claims = self.early.range((ino, 0)..=(ino, u64::MAX));
+        claims.into_iter().any(|((_, owner), _)| *owner != client)
     }
 
     /// The claims of inodes that were not there.
-    pub fn into_early_claims(self) -> Vec<(u64, Ino, ClaimedCap)> {
+    pub fn into_early_claims(self) -> BTreeMap<(Ino, u64), ClaimedCap> {
         self.early
     }
 

@@ -97,6 +97,8 @@ impl Log {
     /// Notes a change of a session.
     pub fn change_session(&mut self, client: u64, change: &Change) {
         if self.journal.is_some() {
+            // Others may get what it had.
+            self.is_visible |= matches!(change, Change::SessionGone(_));
             self.sessions.insert(client);
             self.open.push(change.encode());
         }

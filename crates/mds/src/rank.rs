@@ -422,6 +422,7 @@ impl Rank {
             self.log.change_session(client, &Change::SessionGone(client));
             released = self.release_all(client);
         }
+        self.outbox.end_session(client);
         self.send(client, ClientSession::new(SessionOp::CLOSE, sequence).encode(0));
         released
     }
@@ -562,7 +563,7 @@ impl Rank {
     }
 
     fn planner(&self, client: u64, request: &ClientRequest) -> Planner<'_> {
-        let next_ino = self.told_ino(request).unwrap_or(self.next_ino);
+        let next_ino = self.told_ino(client, request).unwrap_or(self.next_ino);
         let MapValues { data_pool, max_file_size, .. } = self.map;
         Planner { tree: &self.tree, next_ino, data_pool, max_file_size, client }
     }
@@ -655,6 +656,11 @@ impl Rank {
             let inode = self.tree.get(shown.target?)?;
             Some(self.issue_of(client, inode, shown.wanted))
         });
+        if result.as_ref().is_ok_and(|executed| executed.reply == ReplyTime::Safe) {
+            // No message about the capability shows the change before.
+            let lsn = self.log.close();
+            self.outbox.hold_back(client, lsn);
+        }
         self.caps.end_request(self.now, id, user.as_slice());
         self.take_cap_outputs();
         let plain = ClientReply::plain(request.op, 0, self.map.epoch);

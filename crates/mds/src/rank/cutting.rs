@@ -26,6 +26,7 @@ pub(crate) fn done(rank: &mut Rank, ino: u64, seq: u32) {
     if rank.tree.get(Ino(ino)).is_none() {
         return;
     }
+    rank.log.set_author(None);
     let change = Box::new(AttributeChange::EndCut { seq });
     let ended = rank.execute(&Operation::Change { ino: Ino(ino), change }, &Default::default());
     ended.expect("the inode exists, and the end of a cut is not refused");

@@ -30,6 +30,7 @@ pub(crate) fn next(rank: &Rank, now: Time) -> Option<(u64, EntityAddrVec)> {
 pub(crate) fn evicted(rank: &mut Rank, client: u64, addrs: &EntityAddrVec, epoch: Epoch) {
     tracing::warn!(client, %epoch, "a client was evicted");
     rank.barrier = rank.barrier.max(epoch);
+    rank.log.set_author(None);
     // The session may have ended meanwhile, and another one with the same number may have begun.
     let session = rank.sessions.get(client);
     if session.is_none_or(|session| session.image().addrs != *addrs) {

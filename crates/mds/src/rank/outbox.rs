@@ -46,8 +46,18 @@ impl Outbox {
     /// Nothing more is sent to a client before a record is durable.
     pub fn hold_back(&mut self, client: u64, lsn: u64) {
         if lsn > self.durable {
-            self.floors.insert(client, lsn);
+            let floor = self.floors.entry(client).or_default();
+            *floor = lsn.max(*floor);
         }
+    }
+
+    /// A session ends: what its client is told late goes before the end.
+    pub fn end_session(&mut self, client: u64) {
+        let late = std::mem::take(&mut self.late).into_iter();
+        let (own, others): (VecDeque<_>, VecDeque<_>) =
+            late.partition(|(_, owner, _)| *owner == client);
+        self.late = others;
+        own.into_iter().for_each(|(lsn, _, message)| self.send(client, lsn, message));
     }
 
     /// The next message and its client, when records are durable up to this one.
@@ -123,9 +133,20 @@ mod tests {
     }
 
     #[test]
+    fn a_session_ends_behind_all_that_its_client_is_told() {
+        let mut outbox = Outbox::default();
+        outbox.send_late(1, 5, message(1));
+        outbox.send_late(2, 6, message(2));
+        outbox.end_session(1);
+        outbox.send(1, 7, message(3));
+        assert_eq!(sent(&mut outbox, 8), [(1, 1), (1, 3), (2, 2)]);
+    }
+
+    #[test]
     fn a_client_that_is_held_back_gets_nothing_more_until_then() {
         let mut outbox = Outbox::default();
         outbox.hold_back(1, 5);
+        outbox.hold_back(1, 3);
         outbox.send(1, 0, message(1));
         assert_eq!((sent(&mut outbox, 4), outbox.awaited()), (Vec::new(), 5));
         assert_eq!(sent(&mut outbox, 6), [(1, 1)]);

@@ -95,6 +95,7 @@ pub(crate) fn connected_anew(rank: &mut Rank, peer: &ClientPeer) {
         return;
     }
     tracing::info!(client, "a client has lost its connection and must open a new session");
+    rank.log.set_author(None);
     rank.drop_session(client);
     if rank.awaited.is_none() {
         rank.settle();
@@ -108,7 +109,7 @@ pub(crate) fn activate(rank: &mut Rank, now: Time) {
     let mut parked = awaited.take_parked();
     parked.retain(|(peer, message)| !replay(rank, peer, message));
     let awaited = rank.awaited.take().expect("it was seen");
-    for (client, ino, claimed) in awaited.into_early_claims() {
+    for ((ino, client), claimed) in awaited.into_early_claims() {
         adopt(rank, client, ino, &claimed);
     }
     for (peer, message) in &parked {
@@ -127,6 +128,7 @@ pub(crate) fn activate(rank: &mut Rank, now: Time) {
             tracing::warn!(client = peer.client, %fault, "a message is dropped");
         }
     }
+    adopt_ranges(rank);
     rank.caps.remove_unclaimed_ranges();
     rank.settle();
 }
@@ -183,6 +185,9 @@ fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
     for (ino, claimed) in &message.caps {
         adopt(rank, client, Ino(*ino), claimed);
     }
+    if rank.sessions.get(client).is_none() || rank.unheard.contains(&client) {
+        return;
+    }
     if message.more {
         return;
     }
@@ -212,7 +217,10 @@ fn adopt(rank: &mut Rank, client: u64, ino: Ino, claimed: &ClaimedCap) {
     if let Some(awaited) = &mut rank.awaited
         && rank.tree.get(ino).is_none()
     {
-        return awaited.claim_early(client, ino, claimed.clone());
+        if !awaited.claim_early(client, ino, claimed.clone()) {
+            rank.drop_session(client);
+        }
+        return;
     }
     let is_reached = rank.permissions.reaches(&rank.tree, client, ino);
     let Some(inode) = rank.tree.get(ino).filter(|_| is_reached) else {

@@ -45,10 +45,12 @@ impl Rank {
 
     /// The number that a predecessor has told the client for the inode that a request creates, unless it
     /// cannot have: then it is, or was, that of another inode, or was not given to anyone.
-    pub(super) fn told_ino(&self, request: &ClientRequest) -> Option<Ino> {
+    pub(super) fn told_ino(&self, client: u64, request: &ClientRequest) -> Option<Ino> {
         let told = Ino(request.ino);
-        let is_free = || self.tree.get(told).is_none() && self.purges.get(told.0).is_none();
+        let awaited = self.awaited.as_ref().filter(|_| request.has_early_reply())?;
         let was_given = (Ino::FIRST..self.inherited).contains(&told);
-        (request.has_early_reply() && was_given && is_free()).then_some(told)
+        let is_used = self.tree.get(told).is_some() || self.purges.get(told.0).is_some();
+        let is_free = !is_used && !awaited.is_claimed_by_another(client, told);
+        (was_given && is_free).then_some(told)
     }
 }
