@@ -267,6 +267,11 @@ fn a_full_pool_takes_deletions_and_tells_those_who_ask() {
         let shrink = vec![OsdOp::write_full(Bytes::from_static(b"x"))];
         assert_eq!(with(&mut lone, shrink, request_flags::FULL_TRY), Some(0));
         assert_eq!(with(&mut lone, read(), 0), Some(0));
+        let cut = vec![OsdOp::with_extent(
+            OpCode::TRIMTRUNC,
+            wire::osd_op::Extent { truncate_seq: 1, ..Default::default() },
+        )];
+        assert_eq!(with(&mut lone, cut, request_flags::FULL_TRY), Some(0));
         assert_eq!(with(&mut lone, vec![OsdOp::remove()], request_flags::FULL_TRY), Some(0));
     }
 }

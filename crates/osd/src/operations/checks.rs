@@ -172,8 +172,14 @@ pub(super) fn check_space(request: &Request, adds: bool, has_space: bool) -> Res
         return Ok(());
     }
     let frees = |code: OpCode| {
-        matches!(code, OpCode::DELETE | OpCode::TRUNCATE | OpCode::OMAPCLEAR | OpCode::WATCH)
-            || !code.writes()
+        matches!(
+            code,
+            OpCode::DELETE
+                | OpCode::TRUNCATE
+                | OpCode::TRIMTRUNC
+                | OpCode::OMAPCLEAR
+                | OpCode::WATCH
+        ) || !code.writes()
     };
     let only_frees = !adds && request.message.ops.iter().all(|op| frees(op.code));
     let may = only_frees || request.message.has_flag(FULL_FORCE);
