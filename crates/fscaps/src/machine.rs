@@ -195,8 +195,7 @@ impl LockMachine {
         let request = self.requests.get(id).expect("the request is in progress");
         let mut accesses = request.accesses.iter();
         accesses.all(|(ino, access)| {
-            // Before all claims are known, requests are replayed only, and their client has what it got behind
-            // them.
+            // Before all claims are known, requests are replayed only; their client has what it got later.
             let is_replay = self.awaits_claims;
             self.inodes.get(ino).is_none_or(|inode| inode.admits(id.client, access, is_replay))
         }) && request.entries.iter().all(|entry| self.leases.admits(id.client, entry))

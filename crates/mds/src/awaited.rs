@@ -12,7 +12,8 @@ const SHOWN: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Messages of clients that wait. A client that sends more loses its session.
 const PARKED_MAX: usize = 20_000;
-/// Claims of inodes that are not there, and that requests may create. A client that sends more loses its session.
+/// Claims of inodes that are not there, and that requests may create. A client that sends more loses its
+/// session.
 const EARLY_CLAIMS_MAX: usize = 20_000;
 
 /// Clients that are awaited, and messages that wait.

@@ -19,7 +19,7 @@ use engine::{
 };
 use fsjournal::Limits;
 use maps::{MdsMap, MdsState};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::features::SUPPORTED;
 use types::{EntityType, ParticipantName, PoolId};
 use wire::internal::{RotatingSecrets, RotatingSecretsRequest};
@@ -32,8 +32,8 @@ use wire::{
 const MONITOR_RETRY: Duration = Duration::from_millis(500);
 /// Pause before a request for a ticket is repeated.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);
-/// Messages of clients that are held while the server may not answer. A client that sends more loses its
-/// connection, and with it its session.
+/// Messages of clients that are held while the server may not answer. Nothing more is received from a client
+/// that sends more, until half of them are handled.
 const HELD_MAX: usize = 10_000;
 
 /// The session with a monitor.
@@ -65,6 +65,8 @@ pub struct Mds {
     renewal_pause: Time,
     /// Messages of clients that came while the server may not answer.
     held: VecDeque<(ConnId, Message)>,
+    /// Sessions from which nothing is received meanwhile.
+    paused: BTreeSet<ConnId>,
     /// Why it serves no longer.
     end: Option<End>,
     /// Whether the process has nothing left to do.
@@ -92,6 +94,7 @@ impl Mds {
             now: Time::ZERO,
             renewal_pause: Time::ZERO,
             held: VecDeque::new(),
+            paused: BTreeSet::new(),
             end: None,
             is_over: false,
             outputs: VecDeque::new(),
@@ -352,6 +355,10 @@ impl Mds {
         {
             self.handle_from_client(now, conn, &message);
         }
+        if self.held.len() <= HELD_MAX / 2 {
+            let paused = std::mem::take(&mut self.paused).into_iter();
+            self.outputs.extend(paused.map(|conn| Output::Pause { conn, paused: false }));
+        }
     }
 
     fn handle_from_client(&mut self, now: Time, conn: ConnId, message: &Message) {
@@ -417,11 +424,11 @@ impl Daemon for Mds {
             if let Err(fault) = self.handle_from_monitor(now, &message) {
                 tracing::warn!(%fault, "a message of the monitor is dropped");
             }
-        } else if self.held.len() >= HELD_MAX {
-            self.clients.remove(&conn);
-            self.outputs.push_back(Output::Close { conn });
         } else {
             self.held.push_back((conn, message));
+            if self.held.len() >= HELD_MAX && self.paused.insert(conn) {
+                self.outputs.push_back(Output::Pause { conn, paused: true });
+            }
         }
         self.run(now);
     }
@@ -431,6 +438,7 @@ impl Daemon for Mds {
             cluster.handle_closed(now, conn);
             return self.run(now);
         }
+        self.paused.remove(&conn);
         self.authentication.closed(conn);
         if self.is_monitor(conn) {
             self.monitor = Monitor::Waiting(now + MONITOR_RETRY);

@@ -87,9 +87,9 @@ impl Plan {
         plan
     }
 
-    /// Whether the client may learn of the change before it is durable. What it writes data by must be durable
-    /// first, except in a new file, which has no data if it is lost: ranges, since sizes are found by them, and
-    /// truncations, since objects know their numbers.
+    /// Whether the client may learn of the change before it is durable. It may not if it writes data by it,
+    /// except in a new file, which has no data if it is lost: sizes are found by ranges, and objects know the
+    /// numbers of truncations.
     pub fn may_be_early(&self) -> bool {
         let is_for_data = |operation: &Operation| match operation {
             Operation::Change { change, .. } => match &**change {

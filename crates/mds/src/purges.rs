@@ -160,12 +160,17 @@ impl Purges {
     }
 
     /// Rows of the table that were read, and whether there are more behind them. A row may be older than its
-    /// purge, and that of a purge which has ended: its objects are removed again. `changed` are purges of
-    /// which newer rows are still to be written.
-    pub fn add_rows(&mut self, rows: Vec<(u64, Purge)>, more: bool, changed: &BTreeSet<u64>) {
+    /// purge, and that of a purge which has ended: its objects are removed again. Purges are stale
+    /// of which newer rows are still to be written, and those whose number another inode has.
+    pub fn add_rows(
+        &mut self,
+        rows: Vec<(u64, Purge)>,
+        more: bool,
+        is_stale: impl Fn(u64) -> bool,
+    ) {
         let last = rows.last().map(|(ino, _)| *ino);
         for (ino, purge) in rows {
-            if !changed.contains(&ino) && !self.left.contains_key(&ino) {
+            if !is_stale(ino) && !self.left.contains_key(&ino) {
                 self.left.insert(ino, purge);
                 self.new.add_stored(ino);
             }

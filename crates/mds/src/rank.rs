@@ -6,8 +6,10 @@
 
 mod answers;
 mod client_caps;
+mod client_sessions;
 pub(crate) mod cutting;
 pub(crate) mod evictions;
+mod messages;
 mod outbox;
 pub(crate) mod purging;
 pub(crate) mod reconnect;
@@ -19,12 +21,11 @@ use crate::change::Change;
 use crate::cuts::Cuts;
 use crate::file_locks::{LockAnswer, LockRequests};
 use crate::log::Log;
-use crate::peer::ClientPeer;
 use crate::permissions::Permissions;
 use crate::plan::{Plan, Planner, Shown};
 use crate::purges::{Purge, Purges};
 use crate::rows::{RowQueue, RowWrite};
-use crate::sessions::{NEEDED_FEATURES, SessionImage, Sessions};
+use crate::sessions::Sessions;
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
 use fscaps::{Admission, Issue, LockMachine, RequestId, Settings};
@@ -33,16 +34,8 @@ use namespace::{AttributeChange, Context, Ino, Inode, Operation, SetAttributes, 
 use outbox::Outbox;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Epoch, Errno, PoolId, features};
-use wire::{
-    CapBits, ClientCapRelease, ClientCaps, ClientLease, ClientReconnect, ClientReply,
-    ClientRequest, ClientSession, FeatureBits, MessageBody, PeerFault, SessionOp, decode_from_peer,
-};
+use wire::{CapBits, ClientReply, ClientRequest, MessageBody};
 
-/// Messages from clients that are taken and have no effect yet: metrics.
-const WITHOUT_EFFECT: [u16; 1] = [29];
-
-/// Bytes of the facts that a client tells about itself. A client with more is rejected.
-const METADATA_MAX_BYTES: usize = 16 << 10;
 /// Inode numbers that one record lets the rank use.
 const NUMBERS_AT_ONCE: u64 = 4096;
 
@@ -187,60 +180,6 @@ impl Rank {
         self.outbox.awaited()
     }
 
-    /// Handles a message of a client, when no clients are awaited.
-    ///
-    /// # Errors
-    ///
-    /// The message does not decode, or is not one that a client sends.
-    pub fn handle_message(
-        &mut self,
-        now: Time,
-        peer: &ClientPeer,
-        message: &Message,
-    ) -> Result<(), PeerFault> {
-        let client = peer.client;
-        if self.unheard.contains(&client) {
-            return Ok(());
-        }
-        self.now = now;
-        self.log.set_author(Some(client));
-        self.permissions.learn(peer);
-        if message.kind == ClientSession::KIND {
-            self.handle_session(peer, decode_from_peer(message)?);
-        } else if self.sessions.get(client).is_none() {
-            // It was closed or evicted; the client opens a new one.
-            self.send(client, ClientSession::new(SessionOp::CLOSE, 0).encode(0));
-        } else {
-            match message.kind {
-                ClientRequest::KIND => {
-                    self.handle_request(client, message.tid, decode_from_peer(message)?);
-                }
-                ClientCaps::KIND => {
-                    self.handle_caps(client, message.tid, &decode_from_peer(message)?)?;
-                }
-                ClientCapRelease::KIND => {
-                    self.handle_release(client, &decode_from_peer(message)?);
-                }
-                // Its connection was lost, or it comes too late: what it claims may be another client's by
-                // now. It opens a new session.
-                ClientReconnect::KIND => self.drop_session(client),
-                ClientLease::KIND => self.handle_lease(client, decode_from_peer(message)?),
-                kind if WITHOUT_EFFECT.contains(&kind) => {}
-                kind => return Err(PeerFault::NotExpected { kind }),
-            }
-        }
-        self.settle();
-        self.forget_peer(client);
-        Ok(())
-    }
-
-    /// Forgets the capabilities of a client without a session.
-    fn forget_peer(&mut self, client: u64) {
-        if self.sessions.get(client).is_none() {
-            self.permissions.forget(client);
-        }
-    }
-
     /// Its tree.
     #[cfg(test)]
     pub(crate) fn tree(&self) -> &Tree {
@@ -320,123 +259,6 @@ impl Rank {
         self.outbox.send_late(client, lsn, message);
     }
 
-    fn handle_session(&mut self, peer: &ClientPeer, message: ClientSession) {
-        let client = peer.client;
-        match message.op {
-            SessionOp::REQUEST_OPEN => self.open_session(peer, message),
-            SessionOp::REQUEST_RENEWCAPS if self.sessions.get(client).is_some() => {
-                self.caps.handle_renewal(self.now, client);
-                let answer = ClientSession::new(SessionOp::RENEWCAPS, message.sequence);
-                self.send(client, answer.encode(0));
-            }
-            SessionOp::REQUEST_CLOSE => {
-                let session = self.sessions.get(client);
-                // A close that has not seen all capabilities is repeated by the client when it has.
-                if session.is_none_or(|session| session.has_seen_all(message.sequence)) {
-                    self.close_session(client, message.sequence);
-                }
-            }
-            SessionOp::REQUEST_FLUSH_MDLOG => {
-                let lsn = self.log.close();
-                self.outbox.expect(lsn);
-            }
-            _ => {}
-        }
-    }
-
-    fn open_session(&mut self, peer: &ClientPeer, message: ClientSession) {
-        let features = message.features.0;
-        if features & NEEDED_FEATURES != NEEDED_FEATURES {
-            let reason = "the client is too old: it must read replies in their versioned encoding";
-            return self.reject_session(peer.client, reason);
-        }
-        let facts = message.metadata.iter().map(|(name, fact)| name.len() + fact.len());
-        if facts.sum::<usize>() > METADATA_MAX_BYTES {
-            let reason = "the client tells more than 16 KiB about itself; shorten its metadata";
-            return self.reject_session(peer.client, reason);
-        }
-        let root = message.metadata.get("root").map(String::as_str);
-        if let Err(reason) = self.permissions.check_mount(peer.client, root) {
-            tracing::info!(client = peer.client, reason, "a session is rejected");
-            return self.reject_session(peer.client, &reason);
-        }
-        let image = SessionImage {
-            name: peer.name.clone(),
-            addrs: peer.addrs.clone(),
-            metadata: message.metadata,
-            features,
-            ..SessionImage::default()
-        };
-        let image = self.sessions.open(peer.client, image).image().clone();
-        tracing::info!(client = peer.client, name = %image.name, facts = ?image.metadata,
-            "a client has opened a session");
-        let features = FeatureBits(image.features);
-        self.log.change_session(peer.client, &Change::Session(peer.client, image));
-        self.caps.open_session(self.now, peer.client);
-        let open = ClientSession { features, ..ClientSession::new(SessionOp::OPEN, 0) };
-        self.send(peer.client, open.encode(0));
-    }
-
-    fn reject_session(&mut self, client: u64, reason: &str) {
-        let metadata = [("error_string".to_owned(), reason.to_owned())].into();
-        let reject = ClientSession { metadata, ..ClientSession::new(SessionOp::REJECT, 0) };
-        self.send(client, reject.encode(0));
-    }
-
-    fn close_session(&mut self, client: u64, sequence: u64) {
-        for ino in self.end_session(client, sequence) {
-            self.forget_unused(ino);
-            self.log.close();
-        }
-    }
-
-    /// Ends the session of a client of which messages may be lost. One that may have writes on their way is
-    /// shut out before others get its capabilities, and not heard until then.
-    fn drop_session(&mut self, client: u64) {
-        if self.log.is_stored() && self.caps.holds_data_to_write(client) {
-            tracing::warn!(
-                client,
-                "messages of a client are lost while it may write: it is evicted"
-            );
-            self.waiting.retain(|id, _| id.client != client);
-            self.evicting.insert(client);
-            self.unheard.insert(client);
-            return;
-        }
-        // A file without a name that it has open stays until another server takes over and no client claims
-        // it.
-        self.caps.leave_ranges(client);
-        self.end_session(client, 0);
-    }
-
-    /// Ends a session; returns the inodes on which the client had capabilities.
-    fn end_session(&mut self, client: u64, sequence: u64) -> Vec<Ino> {
-        if let Some(awaited) = &mut self.awaited {
-            awaited.close(client);
-        }
-        self.evicting.remove(&client);
-        self.unheard.remove(&client);
-        self.permissions.forget(client);
-        let mut released = Vec::new();
-        if self.sessions.close(client) {
-            self.log.change_session(client, &Change::SessionGone(client));
-            released = self.release_all(client);
-        }
-        self.outbox.end_session(client);
-        self.send(client, ClientSession::new(SessionOp::CLOSE, sequence).encode(0));
-        released
-    }
-
-    /// Ends the requests of a client whose session has ended, and takes its capabilities.
-    fn release_all(&mut self, client: u64) -> Vec<Ino> {
-        self.waiting.retain(|id, _| id.client != client);
-        let answers = self.locks.remove_client(client);
-        self.answer_lock_requests(answers);
-        let released = self.caps.close_session(self.now, client);
-        self.take_cap_outputs();
-        released.into_iter().map(|ino| Ino(ino.0)).collect()
-    }
-
     fn handle_request(&mut self, client: u64, tid: u64, request: ClientRequest) {
         let session = self.sessions.get_mut(client).expect("the session was checked");
         session.forget_completed(request.oldest_client_tid);
@@ -472,6 +294,7 @@ impl Rank {
 
     fn answer_lock_requests(&mut self, answers: Vec<LockAnswer>) {
         for LockAnswer { id, op, result } in answers {
+            self.show_barrier(id.client);
             let (code, extra) = match result {
                 Ok(extra) => (0, extra),
                 Err(error) => (error.negative(), Bytes::new()),
@@ -501,6 +324,8 @@ impl Rank {
         match self.caps.handle_request(self.now, id, std::mem::take(&mut plan.demand)) {
             Admission::Ready => {
                 if let Some(ino) = self.unfinished_cut(&plan) {
+                    // Others go on meanwhile; it demands again when the cut is done.
+                    self.caps.end_request(self.now, id, &[]);
                     self.cuts.wait(ino, id);
                     self.waiting.insert(id, waiting);
                     return;
@@ -566,6 +391,17 @@ impl Rank {
         let next_ino = self.told_ino(client, request).unwrap_or(self.next_ino);
         let MapValues { data_pool, max_file_size, .. } = self.map;
         Planner { tree: &self.tree, next_ino, data_pool, max_file_size, client }
+    }
+
+    /// The number that a predecessor has told the client for the inode that a request creates, unless it
+    /// cannot have: then it is, or was, that of another inode, or was not given to anyone.
+    fn told_ino(&self, client: u64, request: &ClientRequest) -> Option<Ino> {
+        let told = Ino(request.ino);
+        let awaited = self.awaited.as_ref().filter(|_| request.has_early_reply())?;
+        let was_given = (Ino::FIRST..self.inherited).contains(&told);
+        let is_used = self.tree.get(told).is_some() || self.purges.get(told.0).is_some();
+        let is_free = !is_used && !awaited.is_claimed_by_another(client, told);
+        (was_given && is_free).then_some(told)
     }
 
     /// Changes the tree; returns the number of an inode that was created, or 0.

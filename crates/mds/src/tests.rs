@@ -3,6 +3,7 @@
 mod permissions;
 mod sharing;
 
+use crate::rank::reconnect;
 use crate::{ClientPeer, Rank};
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
@@ -57,7 +58,7 @@ impl World {
 
     fn send(&mut self, client: u64, message: &Message) {
         let peer = self.limited.get(&client).cloned().unwrap_or_else(|| peer(client));
-        self.rank.handle_message(self.now, &peer, message).unwrap();
+        reconnect::handle_message(&mut self.rank, self.now, &peer, message).unwrap();
         self.take_outputs();
     }
 
@@ -209,7 +210,8 @@ fn attributes_that_do_not_decode_are_not_acknowledged() {
         ..ClientCaps::default()
     };
     let message = flush.encode(0);
-    let fault = world.rank.handle_message(Time(2_000_000_000), &peer(1), &message).unwrap_err();
+    let now = world.now;
+    let fault = reconnect::handle_message(&mut world.rank, now, &peer(1), &message).unwrap_err();
     assert!(matches!(fault, PeerFault::Undecodable { .. }), "{fault}");
     assert!(world.rank.poll_output().is_none());
 }

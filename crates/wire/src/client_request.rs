@@ -261,8 +261,8 @@ impl ClientRequest {
         self.flags & (client_flags::REPLAY | client_flags::ASYNC) != 0
     }
 
-    /// Whether the client has had an early reply to it from a predecessor of the server. It takes nothing from
-    /// a second reply but that the change is durable.
+    /// Whether the client has had an early reply to it from a predecessor of the server. It takes nothing
+    /// from a second reply but that the change is durable.
     pub fn has_early_reply(&self) -> bool {
         self.flags & client_flags::REPLAY != 0
     }

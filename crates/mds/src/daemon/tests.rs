@@ -82,6 +82,31 @@ fn clients_are_served_when_the_map_says_active_and_the_lease_lasts() {
 }
 
 #[test]
+fn a_client_that_sends_much_while_the_server_may_not_answer_is_paused_and_not_dropped() {
+    let now = Time(1_000_000_000);
+    let (mut mds, monitor) = started(now);
+    mds.handle_opened(now, CLIENT, peer(EntityType::CLIENT, 4123));
+    mds.handle_message(now, CLIENT, open_session());
+    let renewal = ClientSession::new(SessionOp::REQUEST_RENEWCAPS, 1).encode(0);
+    (0..HELD_MAX).for_each(|_| mds.handle_message(now, CLIENT, renewal.clone()));
+    let paused = |outputs: &[Output<()>]| {
+        outputs.iter().find_map(|output| match output {
+            Output::Pause { paused, .. } => Some(*paused),
+            Output::Close { conn } => panic!("{conn:?} is closed"),
+            _ => None,
+        })
+    };
+    assert_eq!(paused(&outputs(&mut mds)), Some(true));
+    mds.handle_message(now, monitor, map(3, MdsState::ACTIVE));
+    let (_, beacon) = sent::<MdsBeacon>(&outputs(&mut mds)).unwrap();
+    mds.handle_message(now, monitor, beacon.encode(SUPPORTED));
+    let answered = outputs(&mut mds);
+    assert_eq!(paused(&answered), Some(false));
+    let renewed = answered.iter().filter(|output| matches!(output, Output::Send { .. })).count();
+    assert!(renewed >= HELD_MAX, "{renewed} answers");
+}
+
+#[test]
 fn a_server_that_was_replaced_answers_no_more() {
     let now = Time(1_000_000_000);
     let (mut mds, monitor) = started(now);

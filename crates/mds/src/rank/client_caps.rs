@@ -226,7 +226,8 @@ impl Rank {
         let session = self.sessions.get_mut(client);
         if session.is_some_and(|session| session.raise_barrier(barrier)) {
             let osd_epoch_barrier = barrier.0;
-            let op = CapOp::FLUSH_ACK;
+            // Of an inode that it does not know, Linux drops this one silently.
+            let op = CapOp::TRUNC;
             let message = ClientCaps { op, osd_epoch_barrier, ..ClientCaps::default() };
             self.push(client, message.encode(features::SUPPORTED));
         }

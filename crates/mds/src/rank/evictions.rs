@@ -2,7 +2,7 @@
 //!
 //! The rank names the client; the owner of the store sees to the blocklist and says when that is done.
 
-use super::{Rank, reconnect};
+use super::{Rank, client_sessions, reconnect};
 use engine::Time;
 use fscaps::EvictReason;
 use types::{EntityAddrVec, Epoch};
@@ -38,7 +38,7 @@ pub(crate) fn evicted(rank: &mut Rank, client: u64, addrs: &EntityAddrVec, epoch
     }
     // It may have written up to the ends of its ranges.
     rank.caps.leave_ranges(client);
-    rank.close_session(client, 0);
+    client_sessions::close(rank, client, 0);
     if rank.awaited.is_none() {
         rank.settle();
     }

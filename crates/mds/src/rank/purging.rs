@@ -3,6 +3,7 @@
 use super::Rank;
 use crate::change::Change;
 use crate::purges::Purge;
+use namespace::Ino;
 
 /// The next purge that was not begun and can be carried out.
 pub(crate) fn next_new(rank: &mut Rank) -> Option<(u64, Purge)> {
@@ -38,5 +39,7 @@ pub(crate) fn wants_rows(rank: &Rank) -> Option<u64> {
 
 /// Rows that were read, and whether there are more behind them.
 pub(crate) fn add_rows(rank: &mut Rank, rows: Vec<(u64, Purge)>, more: bool) {
-    rank.purges.add_rows(rows, more, &rank.log.purges);
+    let (tree, changed) = (&rank.tree, &rank.log.purges);
+    let is_stale = |ino| changed.contains(&ino) || tree.get(Ino(ino)).is_some();
+    rank.purges.add_rows(rows, more, is_stale);
 }

@@ -3,7 +3,7 @@
 //! Until all have come back or were given up, nothing is executed. Requests and capability messages that come
 //! meanwhile wait, in the order of each client.
 
-use super::{Rank, cutting};
+use super::{Rank, client_sessions, cutting, messages, replay};
 use crate::awaited::Awaited;
 use crate::caps;
 use crate::log::Opened;
@@ -96,7 +96,7 @@ pub(crate) fn connected_anew(rank: &mut Rank, peer: &ClientPeer) {
     }
     tracing::info!(client, "a client has lost its connection and must open a new session");
     rank.log.set_author(None);
-    rank.drop_session(client);
+    client_sessions::drop_unheard(rank, client);
     if rank.awaited.is_none() {
         rank.settle();
     }
@@ -107,7 +107,7 @@ pub(crate) fn activate(rank: &mut Rank, now: Time) {
     let Some(awaited) = &mut rank.awaited else { return };
     rank.now = now;
     let mut parked = awaited.take_parked();
-    parked.retain(|(peer, message)| !replay(rank, peer, message));
+    parked.retain(|(peer, message)| !replay_parked(rank, peer, message));
     let awaited = rank.awaited.take().expect("it was seen");
     for ((ino, client), claimed) in awaited.into_early_claims() {
         adopt(rank, client, ino, &claimed);
@@ -124,7 +124,7 @@ pub(crate) fn activate(rank: &mut Rank, now: Time) {
     let (first, rest): (Vec<_>, Vec<_>) =
         parked.into_iter().partition(|(_, message)| was_executed(message));
     for (peer, message) in first.iter().chain(&rest) {
-        if let Err(fault) = rank.handle_message(now, peer, message) {
+        if let Err(fault) = messages::handle(rank, now, peer, message) {
             tracing::warn!(client = peer.client, %fault, "a message is dropped");
         }
     }
@@ -137,7 +137,7 @@ pub(crate) fn activate(rank: &mut Rank, now: Time) {
 ///
 /// # Errors
 ///
-/// See [`Rank::handle_message`].
+/// See [`messages::handle`].
 pub(crate) fn handle_message(
     rank: &mut Rank,
     now: Time,
@@ -145,7 +145,7 @@ pub(crate) fn handle_message(
     message: &Message,
 ) -> Result<(), PeerFault> {
     if rank.awaited.is_none() {
-        return rank.handle_message(now, peer, message);
+        return messages::handle(rank, now, peer, message);
     }
     let client = peer.client;
     if rank.unheard.contains(&client) {
@@ -160,26 +160,26 @@ pub(crate) fn handle_message(
             match body.op {
                 // A new client waits.
                 SessionOp::REQUEST_OPEN => park(rank, peer, message),
-                _ => rank.handle_session(peer, body),
+                _ => client_sessions::handle(rank, peer, body),
             }
         }
         _ if rank.sessions.get(client).is_some() => park(rank, peer, message),
         _ => rank.send(client, ClientSession::new(SessionOp::CLOSE, 0).encode(0)),
     }
-    rank.forget_peer(client);
+    messages::forget_peer(rank, client);
     Ok(())
 }
 
 fn park(rank: &mut Rank, peer: &ClientPeer, message: &Message) {
     let awaited = rank.awaited.as_mut().expect("clients are awaited");
     if !awaited.park(peer, message) {
-        rank.drop_session(peer.client);
+        client_sessions::drop_unheard(rank, peer.client);
     }
 }
 
 fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
     if !rank.awaited.as_ref().is_some_and(|awaited| awaited.has(client)) {
-        return rank.drop_session(client);
+        return client_sessions::drop_unheard(rank, client);
     }
     rank.caps.handle_renewal(rank.now, client);
     for (ino, claimed) in &message.caps {
@@ -202,7 +202,7 @@ fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
 /// Executes a request that the predecessor had answered early, before any that it had not: the client, and no
 /// other one, has seen its effect. False if it is not such a request, or others have capabilities that
 /// contradict it; then it was not answered, whatever the client says.
-fn replay(rank: &mut Rank, peer: &ClientPeer, message: &Message) -> bool {
+fn replay_parked(rank: &mut Rank, peer: &ClientPeer, message: &Message) -> bool {
     let client = peer.client;
     let is_heard = rank.sessions.get(client).is_some() && !rank.unheard.contains(&client);
     if message.kind != ClientRequest::KIND || !is_heard {
@@ -210,7 +210,7 @@ fn replay(rank: &mut Rank, peer: &ClientPeer, message: &Message) -> bool {
     }
     let Ok(request) = ClientRequest::decode(message) else { return false };
     let id = RequestId { client, tid: message.tid };
-    request.has_early_reply() && rank.replay(id, &request)
+    request.has_early_reply() && replay::execute(rank, id, &request)
 }
 
 fn adopt(rank: &mut Rank, client: u64, ino: Ino, claimed: &ClaimedCap) {
@@ -218,7 +218,7 @@ fn adopt(rank: &mut Rank, client: u64, ino: Ino, claimed: &ClaimedCap) {
         && rank.tree.get(ino).is_none()
     {
         if !awaited.claim_early(client, ino, claimed.clone()) {
-            rank.drop_session(client);
+            client_sessions::drop_unheard(rank, client);
         }
         return;
     }

@@ -17,7 +17,13 @@ use wire::osd_op::Extent;
 use wire::{FileLayout, OsdOp};
 
 /// Files of each kind at which it works at once: a very large one does not hold up the others.
-const FILES_AT_ONCE: usize = 4;
+const fn files_at_once(kind: Kind) -> usize {
+    match kind {
+        // A file whose objects are not answered must not hold up the next truncation of others.
+        Kind::Cut => 256,
+        Kind::Purge => 4,
+    }
+}
 /// Objects of one file that are changed at once.
 const OBJECTS_AT_ONCE: usize = 16;
 /// Objects after which the progress of a purge is recorded. A successor repeats at most so many removals of
@@ -111,7 +117,7 @@ impl Purger {
         loop {
             self.end_parts(now, rank);
             for kind in [Kind::Cut, Kind::Purge] {
-                while self.files.keys().filter(|key| key.0 == kind).count() < FILES_AT_ONCE
+                while self.files.keys().filter(|key| key.0 == kind).count() < files_at_once(kind)
                     && let Some((ino, work)) = self.next(now, rank, kind)
                 {
                     self.files.insert((kind, ino), work);
@@ -125,7 +131,7 @@ impl Purger {
     }
 
     fn next(&mut self, now: Time, rank: &mut Rank, kind: Kind) -> Option<(u64, Work)> {
-        let has_room = self.waiting.len() < WAITING_MAX;
+        let has_room = kind == Kind::Cut || self.waiting.len() < WAITING_MAX;
         let new = has_room.then(|| match kind {
             Kind::Cut => cutting::next_new(rank).map(|(ino, cut)| (ino, Work::cut(cut))),
             Kind::Purge => purging::next_new(rank).map(|(ino, purge)| (ino, Work::purge(purge))),
@@ -202,7 +208,7 @@ impl Purger {
     pub fn poll_timeout(&self) -> Option<Time> {
         let running = |kind| self.files.keys().filter(|key| key.0 == kind).count();
         let mut waiting = self.waiting.iter();
-        let next = waiting.find(|(_, (kind, _))| running(*kind) < FILES_AT_ONCE);
+        let next = waiting.find(|(_, (kind, _))| running(*kind) < files_at_once(*kind));
         next.map(|(due, _)| *due)
     }
 }

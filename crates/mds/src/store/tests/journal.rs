@@ -23,13 +23,13 @@ fn a_client_sees_its_own_change_early_and_another_one_when_it_is_durable() {
 #[test]
 fn a_client_gets_what_another_one_had_when_the_end_of_its_session_is_durable() {
     let mut world = World::new(&[1, 2]);
-    world.ask(2, create("f"));
+    world.ask(2, mkdir("d"));
     world.finish();
     let close = ClientSession::new(SessionOp::REQUEST_CLOSE, u64::MAX);
     world.send(2, &close.encode(0));
     let mask = CapBits::PIN | CapBits::ANY_SHARED;
     let arguments = RequestArguments::of(&GetattrArguments { mask });
-    world.ask(1, ClientRequest { arguments, ..request(ClientOp::GETATTR, "f") });
+    world.ask(1, ClientRequest { arguments, ..request(ClientOp::GETATTR, "d") });
     assert!(world.clients[&1].answers.is_empty());
     world.finish();
     assert_eq!(world.clients[&1].answers.len(), 1);

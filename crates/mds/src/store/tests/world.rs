@@ -411,7 +411,7 @@ impl Client {
                 self.barrier = self.barrier.max(asked.osd_epoch_barrier);
                 match asked.op {
                     CapOp::EXPORT => drop(self.caps.remove(&asked.ino)),
-                    CapOp::FLUSH_ACK => {}
+                    CapOp::FLUSH_ACK | CapOp::TRUNC => {}
                     _ => drop(self.caps.insert(asked.ino, (asked.cap_id, asked.caps))),
                 }
                 let answer = ClientCaps { op: CapOp::UPDATE, ..asked.clone() };

@@ -1,0 +1,128 @@
+//! Sessions of clients: they begin, are renewed, and end.
+
+use super::Rank;
+use crate::change::Change;
+use crate::peer::ClientPeer;
+use crate::sessions::{NEEDED_FEATURES, SessionImage};
+use namespace::Ino;
+use wire::{ClientSession, FeatureBits, MessageBody, SessionOp};
+
+/// Bytes of the facts that a client tells about itself. A client with more is rejected.
+const METADATA_MAX_BYTES: usize = 16 << 10;
+
+pub(super) fn handle(rank: &mut Rank, peer: &ClientPeer, message: ClientSession) {
+    let client = peer.client;
+    match message.op {
+        SessionOp::REQUEST_OPEN => open(rank, peer, message),
+        SessionOp::REQUEST_RENEWCAPS if rank.sessions.get(client).is_some() => {
+            rank.caps.handle_renewal(rank.now, client);
+            let answer = ClientSession::new(SessionOp::RENEWCAPS, message.sequence);
+            rank.send(client, answer.encode(0));
+        }
+        SessionOp::REQUEST_CLOSE => {
+            let session = rank.sessions.get(client);
+            // A close that has not seen all capabilities is repeated by the client when it has.
+            if session.is_none_or(|session| session.has_seen_all(message.sequence)) {
+                close(rank, client, message.sequence);
+            }
+        }
+        SessionOp::REQUEST_FLUSH_MDLOG => {
+            let lsn = rank.log.close();
+            rank.outbox.expect(lsn);
+        }
+        _ => {}
+    }
+}
+
+fn open(rank: &mut Rank, peer: &ClientPeer, message: ClientSession) {
+    let features = message.features.0;
+    if features & NEEDED_FEATURES != NEEDED_FEATURES {
+        let reason = "the client is too old: it must read replies in their versioned encoding";
+        return reject(rank, peer.client, reason);
+    }
+    let facts = message.metadata.iter().map(|(name, fact)| name.len() + fact.len());
+    if facts.sum::<usize>() > METADATA_MAX_BYTES {
+        let reason = "the client tells more than 16 KiB about itself; shorten its metadata";
+        return reject(rank, peer.client, reason);
+    }
+    let root = message.metadata.get("root").map(String::as_str);
+    if let Err(reason) = rank.permissions.check_mount(peer.client, root) {
+        tracing::info!(client = peer.client, reason, "a session is rejected");
+        return reject(rank, peer.client, &reason);
+    }
+    let image = SessionImage {
+        name: peer.name.clone(),
+        addrs: peer.addrs.clone(),
+        metadata: message.metadata,
+        features,
+        ..SessionImage::default()
+    };
+    let image = rank.sessions.open(peer.client, image).image().clone();
+    tracing::info!(client = peer.client, name = %image.name, facts = ?image.metadata,
+        "a client has opened a session");
+    let features = FeatureBits(image.features);
+    rank.log.change_session(peer.client, &Change::Session(peer.client, image));
+    rank.caps.open_session(rank.now, peer.client);
+    let open = ClientSession { features, ..ClientSession::new(SessionOp::OPEN, 0) };
+    rank.send(peer.client, open.encode(0));
+}
+
+fn reject(rank: &mut Rank, client: u64, reason: &str) {
+    let metadata = [("error_string".to_owned(), reason.to_owned())].into();
+    let reject = ClientSession { metadata, ..ClientSession::new(SessionOp::REJECT, 0) };
+    rank.send(client, reject.encode(0));
+}
+
+pub(super) fn close(rank: &mut Rank, client: u64, sequence: u64) {
+    for ino in end(rank, client, sequence) {
+        rank.forget_unused(ino);
+        rank.log.close();
+    }
+}
+
+/// Ends the session of a client of which messages may be lost. One that may have writes on their way is
+/// shut out before others get its capabilities, and not heard until then.
+pub(super) fn drop_unheard(rank: &mut Rank, client: u64) {
+    // One that is awaited may have anything.
+    let is_awaited = rank.awaited.as_ref().is_some_and(|awaited| awaited.has(client));
+    let may_write = is_awaited || rank.caps.holds_data_to_write(client);
+    if rank.log.is_stored() && may_write {
+        tracing::warn!(client, "messages of a client are lost while it may write: it is evicted");
+        rank.waiting.retain(|id, _| id.client != client);
+        rank.evicting.insert(client);
+        rank.unheard.insert(client);
+        return;
+    }
+    // A file without a name that it has open stays until another server takes over and no client claims
+    // it.
+    rank.caps.leave_ranges(client);
+    end(rank, client, 0);
+}
+
+/// Ends a session; returns the inodes on which the client had capabilities.
+pub(super) fn end(rank: &mut Rank, client: u64, sequence: u64) -> Vec<Ino> {
+    if let Some(awaited) = &mut rank.awaited {
+        awaited.close(client);
+    }
+    rank.evicting.remove(&client);
+    rank.unheard.remove(&client);
+    rank.permissions.forget(client);
+    let mut released = Vec::new();
+    if rank.sessions.close(client) {
+        rank.log.change_session(client, &Change::SessionGone(client));
+        released = release_all(rank, client);
+    }
+    rank.outbox.end_session(client);
+    rank.send(client, ClientSession::new(SessionOp::CLOSE, sequence).encode(0));
+    released
+}
+
+/// Ends the requests of a client whose session has ended, and takes its capabilities.
+fn release_all(rank: &mut Rank, client: u64) -> Vec<Ino> {
+    rank.waiting.retain(|id, _| id.client != client);
+    let answers = rank.locks.remove_client(client);
+    rank.answer_lock_requests(answers);
+    let released = rank.caps.close_session(rank.now, client);
+    rank.take_cap_outputs();
+    released.into_iter().map(|ino| Ino(ino.0)).collect()
+}
