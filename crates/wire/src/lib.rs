@@ -57,6 +57,7 @@ pub mod pool_stats;
 pub mod remove_snaps;
 pub mod snapshots;
 pub mod statfs;
+pub mod tell;
 pub mod watch;
 
 pub use auth_exchange::{Auth, AuthReply};

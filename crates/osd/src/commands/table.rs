@@ -3,6 +3,8 @@
 use super::groups;
 use serde_json::{Value, json};
 use wire::options::RUNNING_COMMANDS;
+pub(crate) use wire::tell::prefix_of;
+use wire::tell::{argument, described, description, numbered};
 
 /// Signature and help of each command, besides those of options and groups.
 pub(crate) const COMMANDS: &[(&str, &str)] = &[
@@ -95,12 +97,6 @@ fn own_commands() -> impl Iterator<Item = (&'static str, &'static str)> {
     COMMANDS.iter().chain(&RUNNING_COMMANDS).copied()
 }
 
-/// The words of a signature before its first argument.
-pub(crate) fn prefix_of(signature: &str) -> String {
-    let words = signature.split(' ').take_while(|word| !word.contains('='));
-    words.collect::<Vec<_>>().join(" ")
-}
-
 pub(super) fn help() -> Value {
     let own = own_commands().map(|(signature, help)| (prefix_of(signature), json!(help)));
     let of_groups = groups::COMMANDS.iter();
@@ -110,38 +106,19 @@ pub(super) fn help() -> Value {
 
 /// The command descriptions that `ceph` parses.
 pub(super) fn descriptions() -> Value {
-    let mut descriptions = Vec::new();
-    for (signature, help) in own_commands() {
-        let words = signature.split(' ');
-        let words = words.map(|word| if word.contains('=') { argument(word) } else { json!(word) });
-        descriptions.push(description(words.collect(), help));
-    }
+    let own = own_commands().map(|(signature, help)| described(signature, help, "osd"));
+    let mut descriptions: Vec<Value> = own.collect();
     for (prefix, arguments, help) in groups::COMMANDS {
         let arguments: Vec<Value> = arguments.iter().map(|text| argument(text)).collect();
         let mut new = vec![json!(prefix), argument("name=pgid,type=CephPgid,req=false")];
         new.extend(arguments.iter().cloned());
-        descriptions.push(description(new, help));
+        descriptions.push(description(new, help, "osd"));
         let choice = format!("name=cmd,type=CephChoices,strings={prefix}");
         let mut old = vec![json!("pg"), argument("name=pgid,type=CephPgid"), argument(&choice)];
         old.extend(arguments);
-        descriptions.push(description(old, help));
+        descriptions.push(description(old, help, "osd"));
     }
-    let numbered = |(index, value)| (format!("cmd{index:03}"), value);
-    Value::Object(descriptions.into_iter().enumerate().map(numbered).collect())
-}
-
-fn description(signature: Vec<Value>, help: &str) -> Value {
-    json!({ "sig": signature, "help": help, "module": "osd", "perm": "r", "flags": 0 })
-}
-
-/// `name=…,type=…` as an object.
-fn argument(text: &str) -> Value {
-    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
-    let value = |name: &str, value: &str| match name {
-        "req" => json!(value == "true"),
-        _ => json!(value),
-    };
-    Value::Object(pairs.map(|(name, text)| (name.to_owned(), value(name, text))).collect())
+    numbered(descriptions)
 }
 
 #[cfg(test)]
