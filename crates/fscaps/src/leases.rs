@@ -45,6 +45,11 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
+    /// Leases of a client.
+    pub fn count_of(&self, client: u64) -> usize {
+        self.by_client.get(&client).map_or(0, BTreeSet::len)
+    }
+
     /// Gives a client a lease, or extends the one that it has; none while the entry is about to change.
     pub fn grant(&mut self, now: Time, client: u64, entry: Entry) -> Option<LeaseGrant> {
         let is_changing =

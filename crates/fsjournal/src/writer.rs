@@ -218,6 +218,11 @@ impl Journal {
         self.bytes
     }
 
+    /// Segments that are not removed.
+    pub fn segment_count(&self) -> usize {
+        self.segments.len()
+    }
+
     /// The spans of a head for a checkpoint. Segments that it covers are not in them.
     pub fn spans(&self, checkpoint: u64) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();

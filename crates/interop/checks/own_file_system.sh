@@ -132,6 +132,30 @@ PY
   same "$(cat "$one/python/file")" "from python" "written by libcephfs"
 fi
 
+# Commands to the server.
+tell() { timeout 30 ceph tell "$@" 2>"$SCRATCH/tell.err"; }
+field() { python3 -c "import json, sys; shown = json.load(sys.stdin); print(eval(sys.argv[1], {'shown': shown, 'len': len, 'sorted': sorted}))" "$1"; }
+same "$(tell mds.a status | field "shown['state']")" up:active "ceph tell mds.a status"
+same "$(tell mds.0 status | field "shown['whoami']")" 0 "ceph tell mds.0 status"
+tell 'mds.*' version | grep -q "sepiola version" || fail "ceph tell mds.* version: $(cat "$SCRATCH/tell.err")"
+same "$(tell mds.a session ls | field "len(shown)")" 2 "sessions"
+tell mds.a client ls state=open | field "sorted(session['client_metadata']['mount_point'] for session in shown)" | grep -q "$one.*$two" || fail "mount points of the sessions"
+same "$(tell mds.a ops | field "shown['num_ops']")" 0 "requests in flight"
+[ "$(tell mds.a perf dump mds | field "shown['mds']['request']")" -gt 100 ] || fail "requests are not counted"
+same "$(tell mds.a dump inode 1 | field "shown['path']")" / "the root"
+tell mds.a cache status >/dev/null; same "$(tell mds.a damage ls | field "shown")" "[]" "damage"
+tell mds.a config show >/dev/null; tell mds.a config get mds_cache_memory_limit >/dev/null; tell mds.a help >/dev/null
+same "$(tell mds.a flush journal | field "shown['return_code']")" 0 "flush journal"
+log() { tell mds.a perf dump mds_log | field "shown['mds_log']['$1_record']"; }
+touch "$one/flushed"; tell mds.a flush journal >/dev/null; [ "$(log checkpoint)" -gt 0 ] || fail "no checkpoint after flush journal"; rm "$one/flushed"
+for refusal in "heap stats" "scrub start /" "cache drop"; do if tell mds.a $refusal; then fail "mds.a answers '$refusal'"; fi; grep -q "does not serve" "$SCRATCH/tell.err" || fail "'$refusal': $(cat "$SCRATCH/tell.err")"; done
+grep -q "0 *active *a" <<<"$(ceph fs status tree)" || fail "$(ceph fs status tree)"
+evicted=$(tell mds.a session ls "client_metadata.mount_point=$two" | field "shown[0]['id']")
+tell mds.a session evict "id=$evicted" >/dev/null || fail "session evict: $(cat "$SCRATCH/tell.err")"
+same "$(tell mds.a session ls "id=$evicted" | field "len(shown)")" 0 "sessions of the client that was evicted"
+[ -n "$(ceph osd blocklist ls 2>/dev/null)" ] || fail "a client was evicted without the blocklist"
+umount -l "$two"; mount_at "$two"; same "$(ls "$two" | sort)" "$(ls "$one" | sort)" "a client that was evicted, mounted anew"
+
 # Clients whose capabilities do not allow everything.
 umount "$two"
 until_true have_sizes "none none none "
@@ -142,6 +166,7 @@ all=$options
 new_user part / r /p/a rw
 mount_at "$two"
 same "$(cat "$two/p/a/x" "$two/p/b/y" | tr '\n' ' ')" "x y " "what a client may read"
+if timeout 30 ceph -n client.part --keyring "$data/ceph.client.part.keyring" tell mds.a session ls >/dev/null 2>"$SCRATCH/tell.err"; then fail "a client without 'allow *' commands the server"; fi; grep -q "access denied" "$SCRATCH/tell.err" || fail "$(cat "$SCRATCH/tell.err")"
 echo z >>"$two/p/a/x"; mkdir "$two/p/a/d"; rmdir "$two/p/a/d"
 for change in "touch $two/p/b/n" "rm $two/p/b/y" "chmod 600 $two/p/b/y" "truncate -s 0 $two/p/b/y" "mv $two/p/a/x $two/p/b/x" "ln $two/p/b/y $two/p/a/y" "mkdir $two/d"; do refused $change; done
 umount "$two"; options=$all; new_user inner /p/a rw

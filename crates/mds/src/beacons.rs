@@ -1,6 +1,7 @@
 //! Beacons to the monitor, the state that the map grants, and the lease to answer clients.
 
 use crate::Config;
+use crate::commands::VERSION;
 use engine::{Duration, Time};
 use maps::MdsMap;
 use maps::{MdsInfo, MdsState};
@@ -50,6 +51,15 @@ impl Beacons {
     /// State that the map grants.
     pub fn state(&self) -> MdsState {
         self.state
+    }
+
+    /// State that the server asks for.
+    pub fn wanted(&self) -> MdsState {
+        match self.is_damaged {
+            true => MdsState::DAMAGED,
+            false if self.is_ready => next_state(self.state),
+            false => self.state,
+        }
     }
 
     /// Epoch of the newest map.
@@ -124,11 +134,7 @@ impl Beacons {
         if self.sent.len() > SENT_MAX {
             self.sent.pop_first();
         }
-        let wanted = match self.is_damaged {
-            true => MdsState::DAMAGED,
-            false if self.is_ready => next_state(self.state),
-            false => self.state,
-        };
+        let wanted = self.wanted();
         let metadata = if wanted == MdsState::BOOT { metadata(config) } else { BTreeMap::new() };
         Some(MdsBeacon {
             epoch: self.epoch.into(),
@@ -171,6 +177,7 @@ fn metadata(config: &Config) -> BTreeMap<String, String> {
     let facts = [
         ("addr", config.addrs.to_string()),
         ("hostname", config.hostname.clone()),
+        ("ceph_version", VERSION.to_owned()),
         ("ceph_version_short", env!("CARGO_PKG_VERSION").to_owned()),
         ("ceph_release", "reef".to_owned()),
         ("arch", std::env::consts::ARCH.to_owned()),

@@ -1,17 +1,19 @@
 //! The daemon: a monitor's session, beacons, sessions of clients, and the rank that it serves.
 
 mod cluster;
+mod commands;
 mod end;
 #[cfg(test)]
 mod tests;
 
 use crate::authentication::Authentication;
 use crate::beacons::Beacons;
+use crate::commands::pending::Commands;
 use crate::rank::reconnect;
 use crate::store::{Failure, Setup, Store};
 use crate::{ClientPeer, Config, Rank};
 use auth::Entropy;
-use cluster::Cluster;
+use cluster::{Cluster, file_system_id};
 pub use end::End;
 use engine::{
     AuthRequest, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Daemon, Duration,
@@ -24,8 +26,8 @@ use types::features::SUPPORTED;
 use types::{EntityType, ParticipantName, PoolId};
 use wire::internal::{RotatingSecrets, RotatingSecretsRequest};
 use wire::{
-    Auth, AuthReply, MdsBeacon, MdsMapMessage, MessageBody, MonSubscribe, PeerFault, SubscribeItem,
-    decode_from_peer,
+    Auth, AuthReply, Command, MdsBeacon, MdsMapMessage, MessageBody, MonSubscribe, PeerFault,
+    SubscribeItem, decode_from_peer,
 };
 
 /// Pause before the next monitor is tried.
@@ -67,6 +69,10 @@ pub struct Mds {
     held: VecDeque<(ConnId, Message)>,
     /// Sessions from which nothing is received meanwhile.
     paused: BTreeSet<ConnId>,
+    /// Options, and commands that are not answered yet.
+    commands: Commands,
+    /// When the server began.
+    started: Option<Time>,
     /// Why it serves no longer.
     end: Option<End>,
     /// Whether the process has nothing left to do.
@@ -95,6 +101,8 @@ impl Mds {
             renewal_pause: Time::ZERO,
             held: VecDeque::new(),
             paused: BTreeSet::new(),
+            commands: Commands::default(),
+            started: None,
             end: None,
             is_over: false,
             outputs: VecDeque::new(),
@@ -192,11 +200,15 @@ impl Mds {
                 let secrets: RotatingSecrets = decode_from_peer(message)?;
                 self.authentication.take_secrets(&secrets.secrets);
             }
+            wire::Config::KIND => {
+                let wire::Config { options } = decode_from_peer(message)?;
+                self.commands.options.take_database(options);
+            }
             AuthReply::KIND => {
                 let reply: AuthReply = decode_from_peer(message)?;
                 self.authentication.take_sealed(now, &reply.payload);
             }
-            // Monitors send configuration and monitor maps, too.
+            // Monitors send their own map, too.
             _ => {}
         }
         Ok(())
@@ -310,6 +322,7 @@ impl Mds {
     /// Ends a turn: what is stored, what was opened, what may be sent.
     fn run(&mut self, now: Time) {
         self.now = now;
+        self.started.get_or_insert(now);
         loop {
             self.work(now);
             self.serve(now);
@@ -327,6 +340,7 @@ impl Mds {
             break;
         }
         self.answer(now);
+        self.answer_commands();
         self.send_beacon(now);
         if let Some(cluster) = &mut self.cluster {
             self.outputs.extend(std::iter::from_fn(|| cluster.poll_output()));
@@ -424,6 +438,8 @@ impl Daemon for Mds {
             if let Err(fault) = self.handle_from_monitor(now, &message) {
                 tracing::warn!(%fault, "a message of the monitor is dropped");
             }
+        } else if message.kind == Command::KIND {
+            self.handle_command(conn, &message);
         } else {
             self.held.push_back((conn, message));
             if self.held.len() >= HELD_MAX && self.paused.insert(conn) {
@@ -445,6 +461,7 @@ impl Daemon for Mds {
             self.beacons.pause();
         }
         self.clients.remove(&conn);
+        self.commands.forget(conn);
     }
 
     fn handle_completion(&mut self, _now: Time, (): ()) {}
@@ -483,13 +500,4 @@ impl Daemon for Mds {
         let clients = clients.filter(|due| *due > self.now);
         [monitor, cluster, clients].into_iter().flatten().min()
     }
-}
-
-/// Id of a file system in its pool: a pool that another one has used is refused.
-fn file_system_id(map: &MdsMap) -> [u8; 16] {
-    let mut id = [0; 16];
-    id[..8].copy_from_slice(&map.metadata_pool.0.to_le_bytes());
-    id[8..12].copy_from_slice(&map.created.seconds.to_le_bytes());
-    id[12..].copy_from_slice(&map.created.nanoseconds.to_le_bytes());
-    id
 }

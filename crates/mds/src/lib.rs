@@ -18,6 +18,7 @@ mod awaited;
 mod beacons;
 mod caps;
 mod change;
+mod commands;
 mod config;
 mod cuts;
 mod daemon;

@@ -5,6 +5,7 @@ use crate::purges::Purges;
 use crate::sessions::SessionImage;
 use fsjournal::{Journal, RawRecord};
 use namespace::{ChangedRows, Record, Tree};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use types::Epoch;
 
@@ -110,6 +111,23 @@ impl Log {
             self.purges.insert(ino);
             self.open.push(change.encode());
         }
+    }
+
+    /// Counters of the journal; `None` if nothing is stored.
+    pub fn measured(&self) -> Option<Value> {
+        let journal = self.journal.as_ref()?;
+        Some(json!({
+            "segments": journal.segment_count(),
+            "bytes": journal.bytes(),
+            "last_record": journal.last(),
+            "durable_record": journal.durable(),
+            "checkpoint_record": journal.checkpoint(),
+        }))
+    }
+
+    /// The last record of a checkpoint that is stored; `None` if nothing is.
+    pub fn checkpoint(&self) -> Option<u64> {
+        self.journal.as_ref().map(Journal::checkpoint)
     }
 
     /// The last record that is stored.

@@ -127,7 +127,6 @@ impl Purges {
     }
 
     /// Purges in memory.
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.left.len()
     }

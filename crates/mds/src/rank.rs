@@ -14,6 +14,7 @@ mod outbox;
 pub(crate) mod purging;
 pub(crate) mod reconnect;
 mod replay;
+pub(crate) mod shown;
 
 use crate::awaited::Awaited;
 use crate::caps;
@@ -51,6 +52,8 @@ fn first_ino(now: Time) -> Ino {
 #[derive(Debug)]
 struct Waiting {
     request: ClientRequest,
+    /// When it came.
+    since: Time,
     /// The inode that it has created already, if it is only answered again.
     created: Option<Ino>,
 }
@@ -260,12 +263,14 @@ impl Rank {
     }
 
     fn handle_request(&mut self, client: u64, tid: u64, request: ClientRequest) {
+        self.sessions.counted.requests += 1;
         let session = self.sessions.get_mut(client).expect("the session was checked");
         session.forget_completed(request.oldest_client_tid);
         let completed = session.completed(tid);
         if let Some(created) = completed
             && (request.has_early_reply() || self.tree.get(Ino(created)).is_none())
         {
+            self.sessions.counted.replies += 1;
             let extra = self.created(client, created);
             let reply = ClientReply::plain(request.op, 0, self.map.epoch);
             return self.send(client, ClientReply { extra, ..reply }.encode(0).with_tid(tid));
@@ -288,12 +293,13 @@ impl Rank {
         match self.locks.handle(tree, id, &request, check) {
             Some(answers) => self.answer_lock_requests(answers),
             // A client that has created a file relies on the capabilities of the reply, also of a second one.
-            None => self.run(id, Waiting { request, created: completed.map(Ino) }),
+            None => self.run(id, Waiting { request, since: self.now, created: completed.map(Ino) }),
         }
     }
 
     fn answer_lock_requests(&mut self, answers: Vec<LockAnswer>) {
         for LockAnswer { id, op, result } in answers {
+            self.sessions.counted.replies += 1;
             self.show_barrier(id.client);
             let (code, extra) = match result {
                 Ok(extra) => (0, extra),
@@ -306,7 +312,7 @@ impl Rank {
 
     /// Executes a request, or keeps it until other clients have given back what it needs.
     fn run(&mut self, id: RequestId, waiting: Waiting) {
-        let Waiting { request, created } = &waiting;
+        let Waiting { request, created, .. } = &waiting;
         self.log.set_author(Some(id.client));
         let planner = self.planner(id.client, request);
         let planned = match created {
@@ -485,6 +491,7 @@ impl Rank {
 
     fn finish(&mut self, id: RequestId, request: &ClientRequest, result: Result<Executed, Errno>) {
         let RequestId { client, tid } = id;
+        self.sessions.counted.replies += 1;
         // Others get back what they may have beside the bits that this client wants from now on. Messages
         // about capabilities go out in the order of their numbers, so these go before the reply.
         let shown = result.as_ref().ok().map(|executed| &executed.shown);
@@ -516,6 +523,7 @@ impl Rank {
                 if executed.created != 0 {
                     self.outbox.hold_back(client, self.log.numbers_recorded());
                 }
+                self.sessions.counted.early_replies += 1;
                 self.send_early(client, encode(ClientReply { is_safe: false, ..reply }));
                 self.send_late(client, encode(plain));
             }

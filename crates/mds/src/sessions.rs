@@ -1,6 +1,7 @@
 //! Sessions of clients.
 
 use codec::{Decode, Encode, Reader, Writer};
+use engine::Time;
 use std::collections::BTreeMap;
 use types::{EntityAddrVec, EntityName, Epoch};
 use wire::session_features;
@@ -93,6 +94,8 @@ impl Decode for SessionImage {
 pub(crate) struct Session {
     /// The part that is stored.
     image: SessionImage,
+    /// When this server began to know it.
+    began: Time,
     /// Messages about capabilities that were sent; a close that has not seen all is ignored.
     pushed: u64,
     /// The OSD map without which the client was told not to use its capabilities.
@@ -100,8 +103,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    fn new(image: SessionImage) -> Self {
-        Session { image, pushed: 0, barrier: Epoch::default() }
+    fn new(began: Time, image: SessionImage) -> Self {
+        Session { image, began, pushed: 0, barrier: Epoch::default() }
     }
 
     /// The client is about to be told an OSD map; false if it was told this one or a later one.
@@ -126,6 +129,11 @@ impl Session {
         &self.image
     }
 
+    /// When this server began to know it.
+    pub fn began(&self) -> Time {
+        self.began
+    }
+
     /// Features of both.
     pub fn features(&self) -> u64 {
         self.image.features
@@ -147,23 +155,40 @@ impl Session {
     }
 }
 
+/// Events since the rank was opened.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counted {
+    /// Requests of clients, repeated ones too.
+    pub requests: u64,
+    /// Requests that were answered.
+    pub replies: u64,
+    /// Those that were answered before their change was stored.
+    pub early_replies: u64,
+    /// Sessions that were opened.
+    pub sessions: u64,
+    /// Clients that were evicted.
+    pub evictions: u64,
+}
+
 /// All sessions, by global id.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     open: BTreeMap<u64, Session>,
+    /// Events in all of them.
+    pub counted: Counted,
 }
 
 impl Sessions {
     /// Sessions of a predecessor.
-    pub fn restored(images: BTreeMap<u64, SessionImage>) -> Self {
-        let open = images.into_iter().map(|(client, image)| (client, Session::new(image)));
-        Sessions { open: open.collect() }
+    pub fn restored(now: Time, images: BTreeMap<u64, SessionImage>) -> Self {
+        let open = images.into_iter().map(|(client, image)| (client, Session::new(now, image)));
+        Sessions { open: open.collect(), counted: Counted::default() }
     }
 
     /// Opens a session, or keeps the one that is open.
-    pub fn open(&mut self, client: u64, image: SessionImage) -> &Session {
+    pub fn open(&mut self, now: Time, client: u64, image: SessionImage) -> &Session {
         let image = SessionImage { features: image.features & FEATURES, ..image };
-        self.open.entry(client).or_insert(Session::new(image))
+        self.open.entry(client).or_insert(Session::new(now, image))
     }
 
     /// The session of a client.
@@ -174,6 +199,11 @@ impl Sessions {
     /// See [`Sessions::get`].
     pub fn get_mut(&mut self, client: u64) -> Option<&mut Session> {
         self.open.get_mut(&client)
+    }
+
+    /// All sessions, by client.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Session)> {
+        self.open.iter().map(|(client, session)| (*client, session))
     }
 
     /// Ends a session; whether there was one.

@@ -85,6 +85,8 @@ pub struct MdsCaps {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct MdsGrant {
     writes: bool,
+    /// `*`: also what is no access to files.
+    everything: bool,
     file_system: Option<String>,
     /// Names from the root.
     path: Vec<String>,
@@ -120,7 +122,7 @@ impl MdsCaps {
 
     /// Capabilities of a client without authentication.
     pub fn allow_all() -> Self {
-        let everything = MdsGrant { writes: true, ..MdsGrant::default() };
+        let everything = MdsGrant { writes: true, everything: true, ..MdsGrant::default() };
         MdsCaps { text: "allow *".to_owned(), grants: vec![everything] }
     }
 
@@ -145,6 +147,11 @@ impl MdsCaps {
         self.level_at(&[]) == MdsLevel::Write
     }
 
+    /// Whether the server may be administered: `allow *` without a path or a user.
+    pub fn administers(&self) -> bool {
+        self.grants.iter().any(|grant| grant.everything && grant.is_unrestricted())
+    }
+
     /// The most that is allowed at a path.
     pub fn level_at(&self, path: &[&[u8]]) -> MdsLevel {
         let grants = self.grants.iter().filter(|grant| grant.covers(path));
@@ -166,6 +173,10 @@ impl MdsGrant {
     fn covers(&self, path: &[&[u8]]) -> bool {
         let mut names = self.path.iter().zip(path);
         self.path.len() <= path.len() && names.all(|(own, name)| own.as_bytes() == *name)
+    }
+
+    fn is_unrestricted(&self) -> bool {
+        self.covers(&[]) && self.level() == MdsLevel::Write
     }
 
     fn level(&self) -> MdsLevel {
@@ -250,8 +261,8 @@ fn read_grant(s: &mut Scanner<'_>) -> Option<MdsGrant> {
     let network = s.network_clause().map(|text| Network::parse(&text));
     let names = path.iter().flat_map(|path| path.split('/')).filter(|name| !name.is_empty());
     let path = names.map(str::to_owned).collect();
-    let writes = flags != "r";
-    Some(MdsGrant { writes, file_system, path, squashes_root, uid, gids, network })
+    let (writes, everything) = (flags != "r", matches!(flags, "*" | "all"));
+    Some(MdsGrant { writes, everything, file_system, path, squashes_root, uid, gids, network })
 }
 
 fn read_gids(s: &mut Scanner<'_>) -> Option<Vec<u32>> {

@@ -50,6 +50,11 @@ impl LockMachine {
         self.sessions.get(client).map_or(0, |session| session.caps.len())
     }
 
+    /// Leases of a client.
+    pub fn leases_of(&self, client: u64) -> usize {
+        self.leases.count_of(client)
+    }
+
     /// Panics if clients hold bits that contradict each other, or parts of the machine do.
     pub fn check_invariants(&self) {
         self.check_against(&table::ROWS);

@@ -6,6 +6,7 @@ use crate::rank::{Rank, evictions};
 use crate::store::{Failure, Setup, Store, Task};
 use auth::Entropy;
 use engine::{ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time};
+use maps::MdsMap;
 use rados::{Client, Credentials, RequestRouter};
 use types::{EntityName, EntityType};
 
@@ -54,6 +55,13 @@ impl Cluster {
     /// Why the rank cannot be served.
     pub fn failure(&self) -> Option<&Failure> {
         self.store.as_ref()?.failure()
+    }
+
+    /// Begins a checkpoint of the rank without delay.
+    pub fn ask_checkpoint(&mut self) {
+        if let Some(store) = &mut self.store {
+            store.ask_checkpoint();
+        }
     }
 
     /// Ends a turn: responses go to the store, and its requests to the cluster. Returns the rank when it is
@@ -140,4 +148,13 @@ impl Cluster {
     pub fn handle_closed(&mut self, now: Time, conn: ConnId) {
         self.client.handle_closed(now, conn);
     }
+}
+
+/// Id of a file system in its pool: a pool that another one has used is refused.
+pub(super) fn file_system_id(map: &MdsMap) -> [u8; 16] {
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&map.metadata_pool.0.to_le_bytes());
+    id[8..12].copy_from_slice(&map.created.seconds.to_le_bytes());
+    id[12..].copy_from_slice(&map.created.nanoseconds.to_le_bytes());
+    id
 }

@@ -1,5 +1,7 @@
 //! The daemon against a monitor of messages.
 
+mod tell;
+
 use super::*;
 use auth::AuthCaps;
 use maps::MdsInfo;

@@ -57,12 +57,13 @@ fn open(rank: &mut Rank, peer: &ClientPeer, message: ClientSession) {
         features,
         ..SessionImage::default()
     };
-    let image = rank.sessions.open(peer.client, image).image().clone();
+    let image = rank.sessions.open(rank.now, peer.client, image).image().clone();
     tracing::info!(client = peer.client, name = %image.name, facts = ?image.metadata,
         "a client has opened a session");
     let features = FeatureBits(image.features);
     rank.log.change_session(peer.client, &Change::Session(peer.client, image));
     rank.caps.open_session(rank.now, peer.client);
+    rank.sessions.counted.sessions += 1;
     let open = ClientSession { features, ..ClientSession::new(SessionOp::OPEN, 0) };
     rank.send(peer.client, open.encode(0));
 }

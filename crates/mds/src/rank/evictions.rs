@@ -17,6 +17,22 @@ pub(super) fn begin(rank: &mut Rank, client: u64, reason: EvictReason) {
     }
 }
 
+/// An administrator wants clients to be evicted; false if nothing is stored, so that none can be.
+pub(crate) fn order(rank: &mut Rank, clients: &[u64]) -> bool {
+    let can = rank.log.is_stored();
+    if can {
+        tracing::warn!(?clients, "an administrator has clients evicted");
+        let known = clients.iter().filter(|client| rank.sessions.get(**client).is_some());
+        rank.evicting.extend(known);
+    }
+    can
+}
+
+/// Whether a client is to be evicted and was not yet.
+pub(crate) fn is_pending(rank: &Rank, client: u64) -> bool {
+    rank.evicting.contains(&client)
+}
+
 /// The next client that must be evicted, with its addresses: one that has not come back after a take-over,
 /// that is silent or withholds a capability, or of which messages are lost.
 pub(crate) fn next(rank: &Rank, now: Time) -> Option<(u64, EntityAddrVec)> {
@@ -37,6 +53,7 @@ pub(crate) fn evicted(rank: &mut Rank, client: u64, addrs: &EntityAddrVec, epoch
         return;
     }
     // It may have written up to the ends of its ranges.
+    rank.sessions.counted.evictions += 1;
     rank.caps.leave_ranges(client);
     client_sessions::close(rank, client, 0);
     if rank.awaited.is_none() {

@@ -25,7 +25,7 @@ pub(crate) fn opened(now: Time, opened: Opened, data_pool: PoolId) -> Rank {
     let clients: BTreeSet<u64> = sessions.keys().copied().collect();
     let mut rank = Rank {
         tree,
-        sessions: Sessions::restored(sessions),
+        sessions: Sessions::restored(now, sessions),
         purges,
         next_ino: Ino(numbers),
         inherited: Ino(numbers),

@@ -113,6 +113,8 @@ pub(crate) struct Store {
     checkpoint: Option<Checkpoint>,
     /// When the last checkpoint began.
     begun: Time,
+    /// Whether another one begins without delay.
+    is_asked: bool,
     /// Time of the last turn.
     now: Time,
     eviction: Option<Eviction>,
@@ -167,6 +169,7 @@ impl Store {
             rows: VecDeque::new(),
             checkpoint: None,
             begun: now,
+            is_asked: false,
             now,
             eviction: None,
             purger: Purger::default(),
@@ -219,6 +222,11 @@ impl Store {
         self.begin_checkpoint(now, rank);
         self.write_frames(now, rank);
         self.advance_checkpoint(rank);
+        if self.is_asked && self.checkpoint.is_none() {
+            // The one before has just ended, and no other input may follow.
+            self.begin_checkpoint(now, rank);
+            self.advance_checkpoint(rank);
+        }
     }
 
     /// Writes the records for which clients wait, and older ones.
@@ -254,10 +262,12 @@ impl Store {
     fn begin_checkpoint(&mut self, now: Time, rank: &mut Rank) {
         let Some(journal) = rank.log_mut().journal() else { return };
         let has_changed = journal.last() > journal.checkpoint();
-        let is_due = journal.bytes() >= CHECKPOINT_BYTES || now >= self.begun + CHECKPOINT_INTERVAL;
+        let is_due = self.is_asked
+            || journal.bytes() >= CHECKPOINT_BYTES
+            || now >= self.begun + CHECKPOINT_INTERVAL;
         match (self.checkpoint.is_none() && is_due, has_changed) {
             (true, true) => self.start_checkpoint(now, rank),
-            (true, false) => self.begun = now,
+            (true, false) => (self.begun, self.is_asked) = (now, false),
             (false, _) => {}
         }
     }
@@ -267,7 +277,12 @@ impl Store {
         let lsn = log.close();
         let stage = Stage::Rows { queue: RowQueue::freeze(log), waiting: VecDeque::new() };
         self.checkpoint = Some(Checkpoint { lsn, stage, in_flight: 0 });
-        self.begun = now;
+        (self.begun, self.is_asked) = (now, false);
+    }
+
+    /// Begins a checkpoint without delay, or after the one that is being written.
+    pub fn ask_checkpoint(&mut self) {
+        self.is_asked = true;
     }
 
     /// When [`Store::pump`] has something to do without a response.

@@ -8,7 +8,7 @@ use crate::purges::{Purge, Purges};
 use crate::rows::{RowQueue, sessions_object};
 use crate::sessions::{SessionImage, Sessions};
 use bytes::Bytes;
-use engine::Duration;
+use engine::{Duration, Time};
 use fsjournal::{Head, Journal, RawRecord, Replay, SPANS_MAX, SUPER, Super, head_name};
 use namespace::{
     Ino, Loader, Row, RowKey, Tree, decode_ino_key, directory_object, ino_key, links_object,
@@ -206,7 +206,7 @@ async fn remove(steps: &Steps, place: &Place) -> Result<(), Errno> {
 
 /// A checkpoint of all that was replayed.
 async fn write_rows(steps: &Steps, setup: &Setup, opened: &mut Opened) -> Result<(), Errno> {
-    let sessions = Sessions::restored(opened.sessions.clone());
+    let sessions = Sessions::restored(Time::ZERO, opened.sessions.clone());
     let mut queue = RowQueue::freeze(&mut opened.log);
     while let Some(write) =
         queue.next(setup.rank, &opened.tree, &opened.log, &sessions, &opened.purges)

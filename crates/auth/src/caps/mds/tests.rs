@@ -130,3 +130,19 @@ fn a_named_user_changes_mode_and_owner_of_its_own_inodes_only() {
     assert!(!allows(1000, Some((1000, 5))), "it is not in the group");
     assert!(!allows(1000, Some((0, 1000))));
 }
+
+#[test]
+fn only_the_star_administers() {
+    for (text, administers) in [
+        ("allow *", true),
+        ("allow", true),
+        ("allow r, allow all fsname=a", true),
+        ("allow rwfps", false),
+        ("allow * path=/a", false),
+        ("allow * root_squash", false),
+        ("allow * uid=1", false),
+    ] {
+        assert_eq!(MdsCaps::parse(text).unwrap().administers(), administers, "{text}");
+    }
+    assert!(!MdsCaps::default().administers());
+}

@@ -225,3 +225,21 @@ fn a_pool_of_another_file_system_is_refused() {
     // The same rank can be made in another pool.
     assert!(matches!(failure, Failure::Passing(reason) if reason.contains("another file system")));
 }
+
+#[test]
+fn a_checkpoint_that_is_asked_for_covers_all_records_before_it() {
+    let mut world = World::new(&[1]);
+    let stored = |world: &mut World| world.rank().log_mut().checkpoint().unwrap();
+    for name in ["a", "b"] {
+        world.ask(1, mkdir(name));
+        let lsn = world.rank().log_mut().close();
+        assert!(stored(&mut world) < lsn);
+        // The second one is asked for while the first may be under way.
+        world.store.ask_checkpoint();
+        world.pump();
+        if name == "b" {
+            world.finish();
+            assert!(stored(&mut world) >= lsn);
+        }
+    }
+}

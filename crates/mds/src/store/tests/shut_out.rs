@@ -156,3 +156,17 @@ fn a_client_without_data_to_write_opens_a_new_session_when_its_connection_is_los
     let now = world.now;
     assert_eq!(evictions::next(world.rank(), now), None);
 }
+
+#[test]
+fn a_client_is_evicted_when_an_administrator_asks_for_it() {
+    let mut world = World::new(&[1, 2]);
+    assert!(evictions::order(world.rank(), &[2, 77]), "a client without a session is passed over");
+    assert!(evictions::is_pending(world.rank(), 2));
+    assert_eq!(world.evict(), 2);
+    world.finish();
+    assert!(!evictions::is_pending(world.rank(), 2));
+    assert!(world.commands[0].contains("10.0.0.2:0/77"), "{:?}", world.commands);
+    assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::CLOSE));
+    let now = world.now;
+    assert_eq!(evictions::next(world.rank(), now), None);
+}
