@@ -220,3 +220,29 @@ fn an_open_file_without_a_name_outlives_a_session_whose_connection_is_lost() {
     world.take_outputs();
     assert!(has(&world, lost.ino));
 }
+
+#[test]
+fn a_request_that_waits_for_another_client_is_shown_to_administrators() {
+    use crate::rank::shown;
+    let mut world = World::new(&[1, 2]);
+    let file = world.create(1, "file");
+    world.submit(2, look_up("file"));
+    let ops = shown::operations(&world.rank, world.now, false);
+    let description = ops["ops"][0]["description"].as_str().unwrap();
+    assert_eq!((&ops["num_ops"], description.contains("lookup #0x1/file")), (&1.into(), true));
+    assert_eq!(shown::operations(&world.rank, world.now, true)["num_blocked_ops"], 0);
+    let later = world.now + Duration::from_secs(30);
+    assert_eq!(shown::operations(&world.rank, later, true)["num_blocked_ops"], 1);
+    let shown_of = |world: &World, client: u64| {
+        let filter = crate::commands::filter::Filter::parse(&[client.to_string()]).unwrap();
+        shown::sessions(&world.rank, world.now, &filter).unwrap().remove(0)
+    };
+    assert_eq!(shown_of(&world, 2)["requests_in_flight"], 1);
+    assert_eq!(shown_of(&world, 1)["requests_in_flight"], 0);
+    assert_ne!(shown_of(&world, 1)["num_caps"], 0);
+    let holders = &shown::inode(&world.rank, file.ino).unwrap()["client_caps"];
+    assert_eq!(holders[0]["client_id"], 1);
+    world.obey(1, |answer| answer.wanted = file.cap.wanted);
+    assert_eq!(shown::operations(&world.rank, world.now, false)["num_ops"], 0);
+    assert_eq!(shown::counters(&world.rank)["mds"]["reply"], 2);
+}
