@@ -71,8 +71,6 @@ pub struct Mds {
     paused: BTreeSet<ConnId>,
     /// Options, and commands that are not answered yet.
     commands: Commands,
-    /// When the server began.
-    started: Option<Time>,
     /// Why it serves no longer.
     end: Option<End>,
     /// Whether the process has nothing left to do.
@@ -102,7 +100,6 @@ impl Mds {
             held: VecDeque::new(),
             paused: BTreeSet::new(),
             commands: Commands::default(),
-            started: None,
             end: None,
             is_over: false,
             outputs: VecDeque::new(),
@@ -322,7 +319,7 @@ impl Mds {
     /// Ends a turn: what is stored, what was opened, what may be sent.
     fn run(&mut self, now: Time) {
         self.now = now;
-        self.started.get_or_insert(now);
+        self.commands.started.get_or_insert(now);
         loop {
             self.work(now);
             self.serve(now);

@@ -1,6 +1,6 @@
 //! Options of a running server, and commands that wait.
 
-use engine::ConnId;
+use engine::{ConnId, Time};
 use wire::options::Running;
 
 /// Commands that wait for an answer. Further ones are refused.
@@ -11,6 +11,8 @@ const PENDING_MAX: usize = 64;
 pub(crate) struct Commands {
     /// Values of the configuration database, and of `config set`.
     pub options: Running,
+    /// When the server began.
+    pub started: Option<Time>,
     pending: Vec<Pending>,
 }
 

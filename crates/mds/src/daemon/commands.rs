@@ -100,7 +100,7 @@ impl Mds {
     fn status(&self) -> Value {
         let state = self.beacons.state();
         let has_rank = ![MdsState::BOOT, MdsState::STANDBY].contains(&state);
-        let uptime = self.started.map_or(0, |started| self.now.since(started).as_millis());
+        let uptime = self.commands.started.map_or(0, |started| self.now.since(started).as_millis());
         let mut status = json!({
             "cluster_fsid": self.config.fsid.to_string(),
             "whoami": if has_rank { 0 } else { -1 },
