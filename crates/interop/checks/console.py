@@ -2,16 +2,15 @@
 how fast it is painted, how soon a failure is seen, and what an open page costs the monitor.
 
 Debian's packages chromium and ceph-common, and axe-core from npm (AXE names its file, or it is fetched by npm) are used; what is left
-out without them is said. SHOTS names a directory for screenshots.
+out without them is said. SHOTS names a directory for screenshots, SHOT_FORMAT may be png.
 """
 import base64, glob, http.client, json, os, shutil, socket, ssl, subprocess, sys, threading, time
 
 SCRATCH, SEPIOLA = os.environ["SCRATCH"], os.environ["SEPIOLA"]
 CONF = os.environ["CEPH_CONF"]
-SHOTS = os.environ.get("SHOTS", "")
+SHOTS, SHORT = os.environ.get("SHOTS", ""), os.environ.get("SHORT") == "1"
 VIEWS = ["overview", "osds", "pools", "groups", "images", "clients", "events", "users", "files"]
-PAINT_MS_MAX, SEEN_S_MAX, IDLE_SHARE_MAX = 300, 2.0, 0.001
-HOST = {"Host": "x"}
+PAINT_MS_MAX, SEEN_S_MAX = 300, 2.0
 
 
 def ceph(*args):
@@ -157,8 +156,8 @@ class Browser:
 
     def shoot(self, name):
         if not SHOTS: return
-        image = self.call("Page.captureScreenshot", format="webp", quality=80)["data"]
-        with open(f"{SHOTS}/{name}.webp", "wb") as file: file.write(base64.b64decode(image))
+        image = self.call("Page.captureScreenshot", format=os.environ.get("SHOT_FORMAT", "webp"), quality=80)["data"]
+        with open(f"{SHOTS}/{name}.{os.environ.get('SHOT_FORMAT', 'webp')}", "wb") as file: file.write(base64.b64decode(image))
 
     def end(self):
         self.process.terminate(); self.process.wait()
@@ -167,10 +166,11 @@ class Browser:
 def axe_source():
     path = os.environ.get("AXE", "")
     if not path and shutil.which("npm"):
-        subprocess.run(["npm", "pack", "axe-core@4", "--silent"], cwd=SCRATCH, check=True, capture_output=True, timeout=120)
-        subprocess.run(["tar", "-xzf", glob.glob(f"{SCRATCH}/axe-core-*.tgz")[0], "-C", SCRATCH], check=True)
-        path = f"{SCRATCH}/package/axe.min.js"
-    if not path: return print("axe-core is not there: accessibility is not checked")
+        subprocess.run(["npm", "pack", "axe-core@4", "--silent"], cwd=SCRATCH, capture_output=True, timeout=120)
+        for found in glob.glob(f"{SCRATCH}/axe-core-*.tgz"):
+            subprocess.run(["tar", "-xzf", found, "-C", SCRATCH], check=True)
+            path = f"{SCRATCH}/package/axe.min.js"
+    if not path: return print("axe-core is not there and could not be fetched: accessibility is not checked")
     with open(path) as file: return file.read()
 
 
@@ -249,11 +249,9 @@ def cpu_seconds(pid):
 
 
 def server():
-    listing = subprocess.run(["pgrep", "-f", f"{SEPIOLA} up"], capture_output=True, text=True).stdout.split()
-    directory = os.path.dirname(CONF)
-    for pid in listing:
-        with open(f"/proc/{pid}/cmdline") as file:
-            if directory in file.read(): return int(pid)
+    path = f"{os.path.dirname(CONF)}/sepiola.pid"
+    if not os.path.exists(path): return None
+    with open(path) as file: return int(file.read())
 
 
 def check_idle(browser, seconds):
@@ -280,7 +278,7 @@ def main():
         check_pages(browser, axe)
         check_keyboard(browser)
         check_failure_and_action(browser)
-        check_idle(browser, int(os.environ.get("IDLE_SECONDS", "10")))
+        if not SHORT: check_idle(browser, int(os.environ.get("IDLE_SECONDS", "30")))
     finally:
         browser.end()
 

@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
 
-const CERTIFICATE_MODE: u32 = 0o644;
-const KEY_MODE: u32 = 0o600;
+/// Of both files: they lie in directories whose other files are private, too.
+const MODE: u32 = 0o600;
 
 /// A certificate with its key, ready to serve.
 #[derive(Clone)]
@@ -43,8 +43,8 @@ impl Identity {
         if !certificate.exists() || !key.exists() {
             let (certificate_pem, key_pem) = self_signed(names).context("making a certificate")?;
             // The key first: a certificate without its key could not be used.
-            write_file(key, &key_pem, KEY_MODE)?;
-            write_file(certificate, &certificate_pem, CERTIFICATE_MODE)?;
+            write_file(key, &key_pem, MODE)?;
+            write_file(certificate, &certificate_pem, MODE)?;
         }
         Identity::load(certificate, key)
     }
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(made.fingerprint(), again.fingerprint());
         assert_eq!(made.fingerprint().len(), 32 * 3 - 1);
         let mode = std::fs::metadata(&key).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, KEY_MODE);
+        assert_eq!(mode & 0o777, MODE);
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -42,6 +42,12 @@ export function action(label, service, why, text, request) {
   return h("button", { type: "button", "data-key": text, click: () => ask(why, text, request) }, label);
 }
 
+/** A button that asks the monitor something, and says its answer. */
+export function question(label, request) {
+  const answered = async () => { const answer = await command(request); say(answer.text || "The monitor said nothing.", !answer.ok); };
+  return h("button", { type: "button", "data-key": label, click: answered }, label);
+}
+
 async function ask(why, text, request) {
   const dialog = byId("ask");
   byId("ask-why").textContent = why;

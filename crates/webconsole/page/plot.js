@@ -1,7 +1,7 @@
 // Line plots of one or two series over time, as SVG.
 import { h, svg } from "/console.js";
 
-const WIDTH = 480, HEIGHT = 150, LEFT = 56, RIGHT = 8, TOP = 8, BOTTOM = 20;
+const WIDTH = 480, HEIGHT = 150, LEFT = 76, RIGHT = 8, TOP = 8, BOTTOM = 20;
 
 /** A plot. `points`: [seconds, value, value?]; `names`: of the series; `show`: a value as text. */
 export function plot(title, points, names, show) {

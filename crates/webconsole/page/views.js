@@ -1,5 +1,5 @@
 // The views: each has a name, a title, and shows its state.
-import { action, h, mayChange } from "/console.js";
+import { action, h, mayChange, question } from "/console.js";
 import { plot } from "/plot.js";
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -9,6 +9,7 @@ function bytes(value) {
   return `${value >= 100 || unit === 0 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
 }
 const count = (value) => (value >= 1e6 ? `${(value / 1e6).toFixed(1)} M` : value >= 1e4 ? `${(value / 1e3).toFixed(1)} k` : String(Math.round(value ?? 0)));
+const plural = (number, what) => `${count(number)} ${what}${number === 1 ? "" : "s"}`;
 const time = (seconds) => new Date(seconds * 1000).toLocaleString();
 const micros = (value) => (value >= 1000 ? `${(value / 1000).toFixed(1)} ms` : `${Math.round(value)} µs`);
 const percent = (part, whole) => (whole ? `${((part / whole) * 100).toFixed(1)} %` : "0 %");
@@ -66,6 +67,7 @@ function remedies(code, check) {
     }
   }
   if (code === "OSD_DOWN") {
+    buttons.push(action("Keep data where it is", "osd", "OSDs that are down are not taken out, so no data moves: for work on a host that comes back.", "ceph osd set noout", { prefix: "osd set", key: "noout" }));
     for (const osd of all(/osd\.([0-9]+)/g)) {
       buttons.push(action(`Take osd.${osd} out`, "osd", "Its data is copied to other OSDs.", `ceph osd out ${osd}`, { prefix: "osd out", ids: [osd] }));
     }
@@ -120,14 +122,15 @@ function overview(it, history) {
         it.servers ? h("p", {}, `Metadata servers: ${it.servers}`) : null,
         it.flags ? h("p", {}, `Flags: ${it.flags}`) : null),
       card("Data",
-        h("p", {}, `${it.pools} pools, ${count(it.objects)} objects, ${bytes(it.data)}`),
-        h("ul", {}, it.groups.map(([state, number]) => h("li", {}, `${number} groups ${state || "unknown"}`))),
+        h("p", {}, `${plural(it.pools, "pool")}, ${plural(it.objects, "object")}, ${bytes(it.data)}`),
+        h("ul", { class: "plain" }, it.groups.map(([state, number]) => h("li", {}, `${plural(number, "group")} ${state || "unknown"}`))),
         it.shortfalls.map(([name, some, all]) => h("p", {}, `${some} of ${all} copies ${name}`)))),
-    h("div", { class: "cards" },
-      plot("Operations per second, last hour", series(1, 2), ["reads", "writes"], count),
-      plot("Throughput, last hour", series(3, 4), ["read", "written"], (value) => `${bytes(value)}/s`),
-      plot("Latency, last hour", series(5, 6), ["reads", "writes"], micros),
-      plot("Used space, last hour", series(8), ["used"], bytes)),
+    h("h2", {}, "The last hour"),
+    h("div", { class: "cards plots" },
+      plot("Operations per second", series(1, 2), ["reads", "writes"], count),
+      plot("Throughput", series(3, 4), ["read", "written"], (value) => `${bytes(value)}/s`),
+      plot("Latency", series(5, 6), ["reads", "writes"], micros),
+      plot("Used space", series(8), ["used"], bytes)),
   ];
 }
 
@@ -178,16 +181,18 @@ function osds(it) {
   ];
 }
 
-/** The steps of replacing a disk, with the state of each. */
+/** The steps of replacing a disk, with those OSDs that are on their way out. */
 function replacing(rows, of) {
   const leaving = rows.filter((node) => !of(node).in || !of(node).up);
   return card("Replace a disk",
     h("p", {}, "A disk is replaced under the id of its OSD, so that no other data moves. On the host of the OSD:"),
     h("ol", {},
       h("li", {}, "Take the OSD out and wait until its groups are clean elsewhere (Groups). If the disk is dead already, skip this."),
-      h("li", {}, "See that nothing is lost:", shell("ceph osd safe-to-destroy ID")),
-      h("li", {}, "Stop it, change the disk, and let its OSD begin anew:", shell("sepiola osd replace --help"))),
-    leaving.length ? h("ul", {}, leaving.map((node) => h("li", {}, `${node.name} is ${of(node).up ? "up" : "down"} and ${of(node).in ? "in" : "out"}, with ${node.pgs} groups`))) : h("p", { class: "dim" }, "All OSDs are up and in."));
+      h("li", {}, "See that nothing is lost:", shell("ceph osd safe-to-destroy N")),
+      h("li", {}, "Stop it, change the disk, and make its OSD again under the same id:", shell("systemctl stop sepiola-osd@N\nsepiola osd replace --id N --disk /dev/NEW\nsystemctl start sepiola-osd@N"))),
+    leaving.length ? leaving.map((node) => h("p", { class: "actions" },
+      `${node.name} is ${of(node).up ? "up" : "down"} and ${of(node).in ? "in" : "out"}, with ${plural(node.pgs, "group")}.`,
+      question(`May the disk of ${node.name} go?`, { prefix: "osd safe-to-destroy", ids: [String(node.id)] }))) : h("p", { class: "dim" }, "All OSDs are up and in."));
 }
 
 // ---- Pools, groups

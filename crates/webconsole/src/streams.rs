@@ -137,10 +137,12 @@ impl Streams {
     }
 }
 
-/// An event; the data is one line.
+/// An event. The data is JSON, in which line breaks mean as much as spaces do; in an event they would end it.
 pub(crate) fn event(name: &str, data: &[u8]) -> Bytes {
-    assert!(!data.contains(&b'\n'), "data of an event is one line");
-    [b"event: ", name.as_bytes(), b"\ndata: ", data, b"\n\n"].concat().into()
+    let mut event = [b"event: ", name.as_bytes(), b"\ndata: "].concat();
+    event.extend(data.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+    event.extend(b"\n\n");
+    event.into()
 }
 
 #[cfg(test)]
@@ -164,6 +166,11 @@ mod tests {
         assert!(answer(now + 2 * SECOND, "{1}").is_some());
         assert!(streams.take_signs(now + 3 * SECOND).is_empty());
         assert_eq!(streams.take_signs(now + 13 * SECOND).len(), 1, "it lives");
+    }
+
+    #[test]
+    fn an_answer_of_another_version_cannot_end_its_event() {
+        assert_eq!(event("state", b"{\n\r}"), "event: state\ndata: {  }\n\n");
     }
 
     #[test]

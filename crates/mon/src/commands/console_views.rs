@@ -21,6 +21,8 @@ const GROUPS_MAX: usize = 200;
 const CLIENTS_MAX: usize = 500;
 const EVENTS_MAX: usize = 200;
 const IMAGES_MAX: usize = 50;
+/// OSDs that are down and that a reason names.
+const DOWN_MAX: usize = 5;
 /// Share of the space above which OSDs take no data (`osd full ratio`), if the map has none.
 const FULL_RATIO: f64 = 0.95;
 
@@ -206,10 +208,30 @@ fn reason(map: &OsdMap, row: &Row) -> String {
     if has(pg_state::PEERING | pg_state::ACTIVATING) {
         return format!("its OSDs agree on its history{}", blockers(stat));
     }
-    if has(pg_state::UNDERSIZED | pg_state::DEGRADED) {
+    if has(pg_state::UNDERSIZED) {
+        return undersized(map, row);
+    }
+    if has(pg_state::DEGRADED) {
         return format!("copies are missing{}", down(map, stat));
     }
     "it is settling".to_owned()
+}
+
+/// `on 2 of 3 OSDs: the rule finds no other that is up and in; osd.0 is down`
+fn undersized(map: &OsdMap, row: &Row) -> String {
+    let size = map.pool(row.pg.pool).map_or(0, |pool| pool.size);
+    let present = row.stat.acting.iter().filter(|osd| **osd != OsdId::NONE).count();
+    let is_awaited = |osd: &OsdId| map.is_in(*osd) && !map.is_up(*osd);
+    let down: Vec<String> = map
+        .existing_osds()
+        .map(|(osd, _)| osd)
+        .filter(is_awaited)
+        .take(DOWN_MAX)
+        .map(|osd| format!("osd.{osd}"))
+        .collect();
+    let waits =
+        if down.is_empty() { String::new() } else { format!("; down: {}", down.join(", ")) };
+    format!("on {present} of {size} OSDs: the rule finds no other that is up and in{waits}")
 }
 
 /// Members that are down: `: osd.1 is down`.
@@ -316,14 +338,16 @@ pub(super) fn images(context: &Context<'_>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use maps::{Osd, OsdState};
+    use maps::{Osd, OsdState, Pool, PoolType, WEIGHT_IN};
     use types::{PgId, PoolId, Uuid};
 
     #[test]
     fn a_group_that_is_not_clean_has_a_reason_that_names_those_that_are_down() {
         let mut map = OsdMap::new(Uuid::default());
         let up = Osd { state: OsdState::EXISTS | OsdState::UP, ..Osd::default() };
-        map.osds = vec![up.clone(), Osd { state: OsdState::EXISTS, ..Osd::default() }, up];
+        let down = Osd { state: OsdState::EXISTS, weight: WEIGHT_IN, ..Osd::default() };
+        map.osds = vec![up.clone(), down, up];
+        map.pools.insert(PoolId(1), Pool::new(PoolType::Replicated, 3, 8, 0));
         let of = |state: u64| {
             let stat = PgStat {
                 up: vec![OsdId(0), OsdId(1)],
@@ -336,7 +360,9 @@ mod tests {
             reason(&map, &Row { pg: PgId { pool: PoolId(1), seed: 0 }, state, stat })
         };
         let active = pg_state::ACTIVE;
-        assert_eq!(of(active | pg_state::UNDERSIZED), "copies are missing: osd.1 is down");
+        assert_eq!(of(active | pg_state::DEGRADED), "copies are missing: osd.1 is down");
+        let undersized = "on 1 of 3 OSDs: the rule finds no other that is up and in; down: osd.1";
+        assert_eq!(of(active | pg_state::UNDERSIZED), undersized);
         assert_eq!(
             of(active | pg_state::BACKFILLING),
             "copies are being made or moved, 5 are left"

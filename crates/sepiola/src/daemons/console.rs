@@ -203,9 +203,13 @@ impl ConsolePort {
     pub fn take_waiting(&mut self, now: Time, monitor: &mut Monitor) -> bool {
         let mut waiting = Vec::new();
         for client in &mut self.clients {
-            if let Some(request) = client.http.poll_request() {
-                client.last = Some(now);
-                waiting.push((client.id, client.from, request));
+            match client.http.poll_request() {
+                Some(request) => {
+                    client.last = Some(now);
+                    waiting.push((client.id, client.from, request));
+                }
+                // It may have been refused.
+                None => client.transmit(&mut self.outputs),
             }
         }
         let has_any = !waiting.is_empty();
@@ -264,9 +268,8 @@ impl Client {
         if is_last {
             self.tls.end();
         }
-        if let Some(encrypted) = self.tls.poll_transmit() {
-            outputs.push_back((self.socket, StreamOutput::Send(encrypted)));
-        }
+        let Some(encrypted) = self.tls.poll_transmit() else { return };
+        outputs.push_back((self.socket, StreamOutput::Send(encrypted)));
         let next = if is_last { StreamOutput::Finish } else { StreamOutput::Flush };
         outputs.push_back((self.socket, next));
     }
