@@ -25,6 +25,7 @@ pub mod session;
 
 #[cfg(test)]
 mod testing;
+mod token;
 mod verifier;
 
 pub use acceptor::{
@@ -51,4 +52,5 @@ pub use session::{
     BLOCK_LENGTH, CONNECTION_SECRET_LENGTH, SessionCipher, SessionCiphers, SessionError, Side,
     TAG_LENGTH,
 };
+pub use token::TokenDigest;
 pub use verifier::Verifier;

@@ -1,9 +1,10 @@
 //! One NBD connection: its session, with TLS if the client requests it.
 
-use crate::tls::{Tls, TlsPolicy};
+use crate::tls::TlsPolicy;
 use anyhow::Result;
 use bytes::{Bytes, BytesMut};
 use nbd::{Limits, Session};
+use tls::Tls;
 
 pub(crate) struct Client {
     pub(crate) session: Session,

@@ -246,7 +246,7 @@ impl Hosted for NbdNode {
 
     fn handle_stream(&mut self, _now: Time, socket: SocketId, event: StreamEvent) {
         match event {
-            StreamEvent::Accepted => {
+            StreamEvent::Accepted { .. } => {
                 self.clients.insert(socket, Client::new(&self.tls));
             }
             StreamEvent::Closed => {

@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use engine::{Node, Storage, Time};
 use rt::{DiskRequest, DiskResult, FileId, SocketId};
+use std::net::SocketAddr;
 use types::ParticipantName;
 
 /// Storage on real disks. Completions are polled after each request, whenever the core was woken, and
@@ -79,8 +80,13 @@ pub trait Hosted: Node {
 /// An event of a stream.
 #[derive(Debug)]
 pub enum StreamEvent {
-    /// A peer has connected: the first event of the stream.
-    Accepted,
+    /// A peer has connected: the first event of the stream. Unix sockets have no addresses.
+    Accepted {
+        /// Where the host listens.
+        listener: Option<SocketAddr>,
+        /// Where the peer is.
+        peer: Option<SocketAddr>,
+    },
     /// Received bytes, in order.
     Received(Bytes),
     /// The buffer of [`StreamOutput::ReceiveInto`] with received bytes appended.

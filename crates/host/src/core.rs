@@ -238,7 +238,7 @@ impl<N: Hosted> Core<N> {
     ) -> Result<SocketAddr> {
         let listening = self.listen_patiently(addr, patience);
         let (id, local) = listening.with_context(|| format!("listening on {addr}"))?;
-        self.streams.add_listener(id, node);
+        self.streams.add_listener(id, node, Some(local));
         Ok(local)
     }
 
@@ -246,7 +246,7 @@ impl<N: Hosted> Core<N> {
     pub fn listen_for_streams_at(&mut self, path: &Path, node: usize) -> Result<()> {
         let listening = self.reactor.listen_unix(path);
         let id = listening.with_context(|| format!("listening on {}", path.display()))?;
-        self.streams.add_listener(id, node);
+        self.streams.add_listener(id, node, None);
         Ok(())
     }
 

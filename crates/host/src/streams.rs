@@ -2,6 +2,7 @@
 
 use crate::contract::{StreamEvent, StreamOutput};
 use rt::{Event, ListenerId, Reactor, SocketId};
+use std::net::SocketAddr;
 use stdx::FastMap;
 
 /// Queued bytes from which a daemon is informed that its peer does not read.
@@ -10,7 +11,7 @@ const BEHIND: usize = 8 << 20;
 /// Daemons by stream.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    listeners: FastMap<ListenerId, usize>,
+    listeners: FastMap<ListenerId, (usize, Option<SocketAddr>)>,
     sockets: FastMap<SocketId, usize>,
 }
 
@@ -22,7 +23,7 @@ impl Streams {
         }
         let socket = match &event {
             Event::Accepted { listener, socket, .. } => {
-                if let Some(node) = self.listeners.get(listener).copied() {
+                if let Some((node, _)) = self.listeners.get(listener).copied() {
                     self.sockets.insert(*socket, node);
                 }
                 *socket
@@ -36,7 +37,10 @@ impl Streams {
         };
         let Some(node) = self.sockets.get(&socket).copied() else { return Err(event) };
         let event = match event {
-            Event::Accepted { .. } => StreamEvent::Accepted,
+            Event::Accepted { listener, peer, .. } => {
+                let listener = self.listeners.get(&listener).and_then(|(_, addr)| *addr);
+                StreamEvent::Accepted { listener, peer }
+            }
             Event::Received { bytes, .. } => StreamEvent::Received(bytes),
             Event::Filled { buffer, .. } => StreamEvent::Filled(buffer),
             Event::ReceiveIdle { .. } => StreamEvent::Idle,
@@ -79,7 +83,12 @@ impl Streams {
         false
     }
 
-    pub(crate) fn add_listener(&mut self, listener: ListenerId, node: usize) {
-        self.listeners.insert(listener, node);
+    pub(crate) fn add_listener(
+        &mut self,
+        listener: ListenerId,
+        node: usize,
+        addr: Option<SocketAddr>,
+    ) {
+        self.listeners.insert(listener, (node, addr));
     }
 }

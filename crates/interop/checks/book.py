@@ -18,7 +18,7 @@ DISK_SIZE = 640 << 20
 CLUSTERS = [
     ({"node1": 2}, ["one-machine.md"]),
     ({"node1": 1, "node2": 1, "witness": 0}, ["two-machines.md"]),
-    ({"node1": 2, "node2": 2, "node3": 2}, ["three-machines.md", "osds.md", "control-plane.md", "security.md", "file-system.md",
+    ({"node1": 2, "node2": 2, "node3": 2}, ["three-machines.md", "osds.md", "control-plane.md", "security.md", "console.md", "file-system.md",
                                                  "packages.md"]),
 ]
 PROMPT = re.compile(r"^([a-z]+[0-9]*)# (.*)$")

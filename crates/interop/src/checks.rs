@@ -45,6 +45,7 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             | Check::Guest
             | Check::Groups
             | Check::Metrics
+            | Check::Console
             | Check::BadInput
                 if *clients != Clients::Host => {}
             _ => plan.push((check, Mode::Crc)),

@@ -25,6 +25,7 @@ pub enum Check {
     Nbd,
     Groups,
     Metrics,
+    Console,
     ErasurePools,
     FileSystem,
     OwnFileSystem,
@@ -48,7 +49,7 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Check; 33] = [
+    pub const ALL: [Check; 34] = [
         Check::ErasureCodes,
         Check::Commands,
         Check::Rados,
@@ -63,6 +64,7 @@ impl Check {
         Check::Nbd,
         Check::Groups,
         Check::Metrics,
+        Check::Console,
         Check::ErasurePools,
         Check::FileSystem,
         Check::OwnFileSystem,
@@ -86,8 +88,8 @@ impl Check {
 
     /// True for those that take longest in a short run.
     pub fn is_long(self) -> bool {
-        use Check::{Control, Faults, Metrics, Nbd, Rbd};
-        [Rbd, Nbd, Faults, Control, Metrics].contains(&self)
+        use Check::{Console, Control, Faults, Metrics, Nbd, Rbd};
+        [Rbd, Nbd, Faults, Control, Metrics, Console].contains(&self)
     }
 
     /// The name on the command line.
@@ -107,6 +109,7 @@ impl Check {
             Check::Nbd => "nbd",
             Check::Groups => "groups",
             Check::Metrics => "metrics",
+            Check::Console => "console",
             Check::ErasurePools => "erasure-pools",
             Check::FileSystem => "file-system",
             Check::OwnFileSystem => "own-file-system",
@@ -145,6 +148,7 @@ impl Check {
             Check::Nbd => ("bash", include_str!("../checks/nbd.sh")),
             Check::Groups => ("python3", include_str!("../checks/groups.py")),
             Check::Metrics => ("python3", include_str!("../checks/metrics.py")),
+            Check::Console => ("python3", include_str!("../checks/console.py")),
             Check::ErasurePools => ("bash", include_str!("../checks/erasure_pools.sh")),
             Check::FileSystem => ("bash", include_str!("../checks/file_system.sh")),
             Check::ErasureCodes

@@ -8,6 +8,8 @@ pub(crate) mod blocklist;
 pub(crate) mod config;
 pub(crate) mod config_key;
 mod config_values;
+pub(crate) mod console;
+mod console_views;
 pub(crate) mod crash;
 pub(crate) mod crush;
 pub(crate) mod crush_classes;

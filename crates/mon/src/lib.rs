@@ -17,6 +17,7 @@
 //! * `service_map`: daemons outside of the cluster, such as gateways, which register themselves.
 //! * `sessions`: the open sessions, by number and by OSD.
 //! * `service`, `services`: the parts of the monitor behind one interface, and their table.
+//! * `links`, `history`: sign-in to the console by one-time links, and samples for its plots.
 //! * [`HighWater`]: the newest state of the store that was seen, kept outside of it.
 //! * `image_tasks`: background work on images, done by workers; `image_traffic`: client I/O per image.
 //! * [`command`], `commands`: the machinery of commands, and one file per family.
@@ -42,11 +43,13 @@ mod file_systems;
 mod flapping;
 mod health;
 mod high_water;
+mod history;
 mod image_schedules;
 mod image_tasks;
 mod image_traffic;
 mod job;
 mod keys;
+mod links;
 mod live;
 mod metrics;
 pub mod monitor;
@@ -64,6 +67,7 @@ mod table;
 mod usage;
 
 pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstrap};
+pub use commands::console::SERVICE as CONSOLE_SERVICE;
 pub use control;
 pub use high_water::{HighWater, HighWaterGauge};
 pub use live::DiskSpace;

@@ -54,6 +54,8 @@ pub struct Identity {
     pub host_facts: BTreeMap<String, String>,
     /// Start of this run: the time of the first load.
     pub started: Time,
+    /// SHA-256 of the certificate of its console, if it serves one.
+    pub console_fingerprint: Option<String>,
     /// Space of the file system with its directory, if the host tells.
     pub disk: Option<DiskSpace>,
 }

@@ -24,6 +24,7 @@ use crate::commands::admission::{Registries, decode_job};
 use crate::commands::report::ping;
 use crate::high_water::HighWater;
 use crate::job::{Job, ServiceJob};
+use crate::links::Links;
 use crate::live::{DiskSpace, Identity};
 use crate::service::{Act, Cx, DecideCx, TICK, Via};
 use crate::services::{Services, daemon_registry, registry, service_of, topic_of, via_of};
@@ -65,6 +66,7 @@ pub struct Monitor {
     /// Their values, as commands and health checks read them.
     overrides: Overrides,
     entropy: Entropy,
+    links: Links,
     phase: Phase,
     state: State,
     services: Services,
@@ -122,6 +124,7 @@ impl Monitor {
             running: Running::default(),
             overrides: Overrides::default(),
             entropy,
+            links: Links::default(),
             phase: Phase::Starting { waiting: VecDeque::new() },
             state: State::default(),
             placement: RawTable::default(),

@@ -4,6 +4,7 @@
 //! lower bounds: a decision that depends on them must check [`Statistics::knows_pool`] and
 //! [`Statistics::knows_sizes`] first.
 
+use crate::history::History;
 use crate::image_traffic::ImageTraffic;
 use engine::Time;
 use maps::OsdMap;
@@ -28,6 +29,7 @@ pub struct Statistics {
     /// others.
     by_osd: BTreeMap<OsdId, BTreeSet<PgId>>,
     pub images: ImageTraffic,
+    pub history: History,
     traffic: VecDeque<(u64, BTreeMap<PoolId, Traffic>)>,
     /// Number of reports so far; serves as the version of the placement group map.
     pub version: u64,
@@ -180,6 +182,9 @@ impl Statistics {
             if map.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num) {
                 self.record_pg(now, osd, pg, stat);
             }
+        }
+        if let Some(known) = self.osds.get(&osd) {
+            self.history.count(&known.counters, &report.counters);
         }
         let entry = OsdReport {
             sequence: self.osds.get(&osd).map_or(0, |known| known.sequence),

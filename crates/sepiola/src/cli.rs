@@ -1,5 +1,6 @@
 //! Syntax of the command line; each subcommand has a module of its own.
 
+mod console;
 mod control;
 mod generate;
 mod image;
@@ -13,6 +14,7 @@ mod store;
 mod up;
 mod values;
 
+pub use console::ConsoleArgs;
 pub use control::{CollectArgs, ControlCommand, MoveArgs, RebuildArgs};
 pub use generate::GenerateCommand;
 pub use image::{
@@ -55,6 +57,8 @@ pub enum Command {
     Down(DataArgs),
     /// Show how the cluster is
     Status(ClusterArgs),
+    /// Print a link that signs a browser in to the web console
+    Console(ConsoleArgs),
     /// Store a file (or standard input) as an object
     Put(PutArgs),
     /// Fetch an object into a file (or standard output)

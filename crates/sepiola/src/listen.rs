@@ -1,6 +1,6 @@
 //! Addresses at which daemons listen, as the command line has them.
 
-use crate::daemons::MetricsAddr;
+use crate::daemons::ServiceAddr;
 use anyhow::{Result, bail};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use types::EntityAddrVec;
@@ -8,6 +8,8 @@ use types::EntityAddrVec;
 const MON_PORT: u16 = 3300;
 /// The port at which Ceph serves its metrics.
 const METRICS_PORT: u16 = 9283;
+/// The port at which Ceph serves its dashboard over TLS.
+const CONSOLE_PORT: u16 = 8443;
 
 /// The address of a monitor.
 pub fn parse_listen(text: &str) -> Result<SocketAddr> {
@@ -21,18 +23,34 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr> {
 }
 
 /// Where a monitor that listens at `monitor` serves its metrics.
-pub fn parse_metrics(text: Option<&str>, monitor: SocketAddr) -> Result<MetricsAddr> {
+pub fn parse_metrics(text: Option<&str>, monitor: SocketAddr) -> Result<ServiceAddr> {
+    parse_service("metrics", METRICS_PORT, text, monitor)
+}
+
+/// Where it serves its console.
+pub fn parse_console(text: Option<&str>, monitor: SocketAddr) -> Result<ServiceAddr> {
+    parse_service("console", CONSOLE_PORT, text, monitor)
+}
+
+fn parse_service(
+    option: &str,
+    port: u16,
+    text: Option<&str>,
+    monitor: SocketAddr,
+) -> Result<ServiceAddr> {
     let Some(text) = text else {
-        return Ok(MetricsAddr::Preferably(SocketAddr::new(monitor.ip(), METRICS_PORT)));
+        return Ok(ServiceAddr::Preferably(SocketAddr::new(monitor.ip(), port)));
     };
     if text == "none" {
-        return Ok(MetricsAddr::Nowhere);
+        return Ok(ServiceAddr::Nowhere);
     }
-    let addr = text.parse().or_else(|_| text.parse().map(|ip| SocketAddr::new(ip, METRICS_PORT)));
+    let addr = text.parse().or_else(|_| text.parse().map(|ip| SocketAddr::new(ip, port)));
     match addr {
-        Ok(addr) => Ok(MetricsAddr::Exactly(addr)),
+        Ok(addr) => Ok(ServiceAddr::Exactly(addr)),
         Err(_) => {
-            bail!("--metrics {text}: expected an address like 10.0.0.2 or 10.0.0.2:9283, or none")
+            bail!(
+                "--{option} {text}: expected an address like 10.0.0.2 or 10.0.0.2:{port}, or none"
+            )
         }
     }
 }
@@ -90,10 +108,12 @@ mod tests {
         let monitor = "10.0.0.1:3300".parse().unwrap();
         let at = |text| parse_metrics(text, monitor);
         let addr = |text: &str| text.parse().unwrap();
-        assert_eq!(at(None).unwrap(), MetricsAddr::Preferably(addr("10.0.0.1:9283")));
-        assert_eq!(at(Some("::")).unwrap(), MetricsAddr::Exactly(addr("[::]:9283")));
-        assert_eq!(at(Some("127.0.0.1:0")).unwrap(), MetricsAddr::Exactly(addr("127.0.0.1:0")));
-        assert_eq!(at(Some("none")).unwrap(), MetricsAddr::Nowhere);
+        assert_eq!(at(None).unwrap(), ServiceAddr::Preferably(addr("10.0.0.1:9283")));
+        assert_eq!(at(Some("::")).unwrap(), ServiceAddr::Exactly(addr("[::]:9283")));
+        assert_eq!(at(Some("127.0.0.1:0")).unwrap(), ServiceAddr::Exactly(addr("127.0.0.1:0")));
+        assert_eq!(at(Some("none")).unwrap(), ServiceAddr::Nowhere);
         assert!(at(Some("9283")).is_err());
+        let console = parse_console(None, monitor).unwrap();
+        assert_eq!(console, ServiceAddr::Preferably(addr("10.0.0.1:8443")));
     }
 }

@@ -3,6 +3,7 @@
 mod cli;
 mod client;
 mod cluster;
+mod console;
 mod control;
 mod daemon_files;
 mod daemons;
@@ -49,6 +50,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Up(args) => up::up(&args),
         Command::Down(args) => down::down(&args),
         Command::Status(args) => client::status(&args),
+        Command::Console(args) => console::console(&args),
         Command::Put(args) => client::put(&args),
         Command::Get(args) => client::get(&args),
         Command::Ls(args) => client::list(&args),

@@ -2,6 +2,7 @@
 
 use crate::cli::UpArgs;
 use crate::cluster::{self, RunningCluster, Settings};
+use crate::console::Link;
 use crate::image_worker::Worker;
 use crate::listen::parse_listen;
 use crate::mds::FileSystem;
@@ -12,7 +13,7 @@ use anyhow::Result;
 use host::Notices;
 use machine::write_file;
 use serde_json::{Value, json};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -92,6 +93,7 @@ fn serve(
     let Some(health) = health else { return Ok(()) };
     println!("{health} after {:.1} s", start.elapsed().as_secs_f64());
     print_next(dir, running, file_system.as_ref());
+    print_console(dir, args);
     std::io::stdout().flush()?;
     notices.wait()?;
     Ok(())
@@ -168,6 +170,22 @@ fn print_next(dir: &DataDir, running: &RunningCluster, file_system: Option<&File
         mount = file_system.map_or_else(String::new, |fs| how_to_mount(dir, running, fs.name())),
         mon = running.mon_addr(),
     );
+}
+
+/// The console is served while the cluster runs. A link is a secret for a minute, so it goes to terminals
+/// alone, and not into logs.
+fn print_console(dir: &DataDir, args: &UpArgs) {
+    if args.console.as_deref() == Some("none") {
+        return;
+    }
+    let command = format!("sepiola console --data {}", shown(dir.path()));
+    match Link::ask(&cluster::admin_args(dir)) {
+        Ok(link) if std::io::stdout().is_terminal() => {
+            println!("The console, for a minute and once (then: {command}):\n\n  {}", link.url);
+        }
+        Ok(_) => println!("The console: {command}"),
+        Err(error) => tracing::warn!("no link to the console: {error:#}"),
+    }
 }
 
 fn how_to_mount(dir: &DataDir, running: &RunningCluster, name: &str) -> String {

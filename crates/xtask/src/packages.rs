@@ -5,8 +5,8 @@ use anyhow::{Result, bail};
 use std::process::{Command, Stdio};
 
 /// Stock clients of Debian 12, the tools that drive them, the erasure codes of Ceph (`ceph-osd`), the
-/// store of a control plane, and Prometheus with Ceph's rules and dashboards.
-pub const TEST_PACKAGES: [&str; 19] = [
+/// store of a control plane, Prometheus with Ceph's rules and dashboards, and a browser for the console.
+pub const TEST_PACKAGES: [&str; 20] = [
     "ceph-common",
     "ceph-fuse",
     "python3-cephfs",
@@ -26,6 +26,7 @@ pub const TEST_PACKAGES: [&str; 19] = [
     "prometheus",
     "ceph-prometheus-alerts",
     "ceph-grafana-dashboards",
+    "chromium",
 ];
 
 /// Installs those of `packages` that are missing.

@@ -7,6 +7,7 @@ use super::output::Format;
 use crate::change::Change;
 use crate::health::{Checks, View};
 use crate::image_tasks::MODULE;
+use crate::links::Links;
 use crate::live::Live;
 use crate::state::State;
 use auth::{Entropy, MgrAccess, MgrCaps, Rwx};
@@ -39,6 +40,8 @@ pub struct Context<'a> {
     pub placement: &'a mut RawTable,
     /// Options set on this monitor only.
     pub running: &'a mut Running,
+    /// One-time links to the console.
+    pub links: &'a mut Links,
     /// The writes of the command; committed only if the handler returns an answer.
     pub change: Change,
 }
@@ -51,6 +54,8 @@ pub struct Caller {
     /// Whether its capabilities allow all changes of the OSD map, and not only those of a profile or of
     /// single commands.
     pub administers_osds: bool,
+    /// Of the services that the console has buttons for, those that its capabilities allow to change.
+    pub changes: Vec<&'static str>,
     /// In a session with the manager: the capabilities, and the address the client connects from.
     pub mgr_caps: Option<(MgrCaps, Option<IpAddr>)>,
 }

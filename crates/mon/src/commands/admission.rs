@@ -39,6 +39,9 @@ impl Registries {
     }
 }
 
+/// The services whose commands the console has buttons for.
+const CHANGED_BY_CONSOLE: [&str; 4] = ["mon", "osd", "pg", "mgr"];
+
 /// Allowed in every session: clients learn the available commands from it.
 const DESCRIPTIONS: Command = command("get_command_descriptions", "", "mon", "", |context| {
     Ok(Answer::output(context.commands.json().to_string()))
@@ -157,7 +160,15 @@ pub(crate) fn caller(session: Option<&Session>) -> Caller {
     };
     let peer = session.peer();
     let administers_osds = session.may("osd", Rwx::READ_WRITE);
-    Caller { name: peer.name.clone(), addrs: peer.addrs.clone(), administers_osds, mgr_caps }
+    let mut changes = CHANGED_BY_CONSOLE.to_vec();
+    changes.retain(|service| session.may(service, Rwx::READ_WRITE));
+    Caller {
+        name: peer.name.clone(),
+        addrs: peer.addrs.clone(),
+        administers_osds,
+        changes,
+        mgr_caps,
+    }
 }
 
 /// The pieces of a command together begin with one JSON object. Trailing text is ignored: `rbd perf image

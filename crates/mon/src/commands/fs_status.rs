@@ -50,7 +50,7 @@ fn versions<'a>(context: &'a Context<'_>) -> BTreeMap<&'a str, Vec<&'a str>> {
     versions
 }
 
-fn status_json(context: &Context<'_>, shown: &[&MdsMap]) -> Value {
+pub(super) fn status_json(context: &Context<'_>, shown: &[&MdsMap]) -> Value {
     // Servers report their counters to a manager, which is not asked for them yet.
     let ranked = |info: &MdsInfo| {
         json!({

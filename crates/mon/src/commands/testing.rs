@@ -46,6 +46,7 @@ pub(super) fn run_as(
         entropy: &mut auth::Entropy::from_seed([0; 32]),
         placement: &mut RawTable::default(),
         running: &mut wire::options::Running::default(),
+        links: &mut crate::links::Links::default(),
         change: Change::new(now.wall()),
     };
     let answer = (command.handler)(&mut context)?;

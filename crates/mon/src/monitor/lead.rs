@@ -1,5 +1,5 @@
 //! Leading and following: the lease and the claim of leadership, and the requests that pass between a
-//! follower and the leader.
+//! follower and the leader; metrics, and sign-in to the console.
 
 use super::candidacy::Leased;
 use super::pipeline::{Leaving, PATIENCE, Rejection};
@@ -11,15 +11,17 @@ use crate::job::{CommandJob, Job};
 use crate::metrics;
 use crate::service::Via;
 use crate::services::{service_of, via_of};
-use crate::sessions::Session;
+use crate::sessions::{Caps, Session};
+use crate::settings::AuthMode;
 use crate::state::Presence;
 use auth::Towards;
+use bytes::Bytes;
 use control::{CommitError, LeaseError, LeaseId, Revision};
 use engine::{
     ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Message, Output, Policy, Time,
 };
 use std::time::Duration;
-use types::{EntityType, Errno, ParticipantName};
+use types::{EntityName, EntityType, Errno, ParticipantName};
 use wire::forward::{
     ClockReply, ClockRequest, Forward, ForwardClosed, ForwardOpen, ReportRequest, Routed,
 };
@@ -46,6 +48,28 @@ impl Monitor {
         }
         self.pipeline.list_waiting();
         metrics::render(&self.view(now))
+    }
+
+    /// Sets the SHA-256 of the certificate of this monitor's console.
+    pub fn describe_console(&mut self, fingerprint: &str) {
+        self.identity.console_fingerprint = Some(fingerprint.to_owned());
+    }
+
+    /// The entity that a one-time link to the console was made for by this monitor. The link is void after.
+    pub fn redeem_link(&mut self, now: Time, secret: &str) -> Option<EntityName> {
+        self.links.redeem(now, secret)
+    }
+
+    /// The capabilities that a client with this name has in a new session, as in [`Peer::caps`]; `None` if
+    /// there is no such client.
+    pub fn caps_of(&self, entity: &EntityName) -> Option<Bytes> {
+        match self.settings.auth {
+            AuthMode::None => Some(Caps::encode_mon("allow *")),
+            AuthMode::Cephx => {
+                let entity = self.state.entities.get(entity)?;
+                Some(Caps::encode_mon(entity.caps.get("mon")?))
+            }
+        }
     }
 
     /// Whether no other monitor can have taken over yet, so that this one runs the timers.

@@ -320,6 +320,7 @@ impl Monitor {
             entropy: &mut self.entropy,
             placement: &mut self.placement,
             running: &mut self.running,
+            links: &mut self.links,
             change: Change::new(now.wall()),
         };
         let answer = (command.handler)(&mut context)?;

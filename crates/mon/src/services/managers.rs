@@ -5,7 +5,7 @@
 
 use crate::bootstrap::MANAGER_GLOBAL_ID;
 use crate::change::Change;
-use crate::commands::{crash, mgr, mgr_modules, services};
+use crate::commands::{console, crash, mgr, mgr_modules, services};
 use crate::health::crashes;
 use crate::keys;
 use crate::service::{
@@ -43,6 +43,7 @@ pub(super) const CATALOG: Catalog = Catalog {
         Family(32, services::COMMANDS),
         Family(33, mgr_modules::COMMANDS),
         Family(34, crash::COMMANDS),
+        Family(49, console::COMMANDS),
     ],
     checks: &[crashes::check],
 };

@@ -192,6 +192,7 @@ impl Service for OsdService {
             Role::Owner => {
                 self.watch.kept_down = self.membership.kept_down(cx);
                 self.watch.progress.observe(cx.now, &cx.state.osdmap, &self.statistics);
+                self.sample(cx);
             }
         }
     }
@@ -219,6 +220,13 @@ impl Service for OsdService {
 }
 
 impl OsdService {
+    /// Ends a step of the history if it is over.
+    fn sample(&mut self, cx: &Cx<'_>) {
+        let mut history = std::mem::take(&mut self.statistics.history);
+        history.sample(cx.now, || self.statistics.usage(&cx.state.osdmap));
+        self.statistics.history = history;
+    }
+
     /// The reports of OSDs.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics

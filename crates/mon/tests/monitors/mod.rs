@@ -59,6 +59,7 @@ fn settings_of(index: usize) -> Settings {
         mon_addrs: mon_addrs(index),
         mgr_name: format!("x{}", NAMES[index]),
         mgr_addrs: addrs(&format!("v2:127.0.0.{}:6800/1", index + 1)),
+        services: [("dashboard".to_owned(), format!("https://{}:8443/", NAMES[index]))].into(),
         ..settings()
     }
 }

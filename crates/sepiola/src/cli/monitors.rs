@@ -51,6 +51,10 @@ pub struct MonOptions {
     /// serves none [default: port 9283 of the monitor's address]
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<String>,
+    /// Address of the console (https://ADDRESS/); the port may be left out; `none` serves none [default: port
+    /// 8443 of the monitor's address]
+    #[arg(long, value_name = "ADDRESS")]
+    pub console: Option<String>,
     #[command(flatten)]
     pub etcd: EtcdArgs,
 }

@@ -3,7 +3,7 @@
 use super::settings::{MGR_NAME, MON_NAME, Settings};
 use crate::cli::UpArgs;
 use crate::daemons::{MonMember, OsdMember, msgr2_addrs, plan};
-use crate::listen::parse_metrics;
+use crate::listen::{parse_console, parse_metrics};
 use access::{AuthMode, DataDir};
 use anyhow::Result;
 use disks::default_memory;
@@ -60,6 +60,7 @@ fn cluster_plan(dir: &DataDir, settings: &Settings, args: &UpArgs) -> Result<Pla
         manager: MGR_NAME.to_owned(),
         listen: settings.mon_addr,
         metrics: parse_metrics(args.metrics.as_deref(), settings.mon_addr)?,
+        console: parse_console(args.console.as_deref(), settings.mon_addr)?,
         auth: settings.auth,
         dir: dir.clone(),
     };

@@ -128,7 +128,7 @@ fn on_etcd(dir: &DataDir, args: &RebuildArgs, found: Found, auth: AuthMode) -> R
     }
     write_admin(dir, &mut made)?;
     write_conf(dir, &monmap_of(&made.transaction)?, auth)?;
-    MonSettings { name: args.name.clone(), listen, metrics: None }.save(dir)?;
+    MonSettings { name: args.name.clone(), listen, metrics: None, console: None }.save(dir)?;
     initialise_etcd(dir, &options, &made.transaction)?;
     println!(
         "start the monitor: sepiola mon start --data {}\n\

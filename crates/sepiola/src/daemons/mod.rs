@@ -1,20 +1,23 @@
 //! The kinds of daemons that a process can run, one file each. A kind is added by another [`host::Member`].
 
 mod common;
+mod console;
 mod control;
 mod mark;
 mod mds;
 mod metrics;
 mod monitor;
+mod monitor_node;
 mod nbd;
 mod osd;
+mod service_addr;
 
 pub use common::msgr2_addrs;
 pub use mds::{MdsMember, RunEnded};
-pub use metrics::MetricsAddr;
 pub use monitor::MonMember;
 pub use nbd::{NbdExport, NbdMember, NbdSettings};
 pub use osd::OsdMember;
+pub use service_addr::ServiceAddr;
 
 use anyhow::Result;
 use host::{Member, Plan};

@@ -1,9 +1,11 @@
 //! A monitor of this process.
 
 use super::common::{CONNECTION_MODES, msgr2_addrs};
+use super::console::ConsolePort;
 use super::control::Control;
 use super::mark;
-use super::metrics::{MetricsAddr, MonitorNode};
+use super::monitor_node::MonitorNode;
+use super::service_addr::ServiceAddr;
 use access::{AuthMode, DataDir};
 use anyhow::Result;
 use auth::CephxPolicy;
@@ -11,6 +13,7 @@ use host::{Addressing, AnyCore, DaemonNode, Listening, Member, Prepared};
 use machine::{host_facts, hostname, random_bytes};
 use mon::Monitor;
 use std::net::SocketAddr;
+use tls::Identity;
 use types::{EntityType, ParticipantName};
 
 /// A monitor of this process.
@@ -24,7 +27,9 @@ pub struct MonMember {
     /// Where it listens.
     pub listen: SocketAddr,
     /// Where it serves its metrics.
-    pub metrics: MetricsAddr,
+    pub metrics: ServiceAddr,
+    /// Where it serves its console.
+    pub console: ServiceAddr,
     /// How clients prove who they are.
     pub auth: AuthMode,
     /// Its files tell where the control store is.
@@ -51,18 +56,28 @@ impl Member for MonMember {
         let manager = ParticipantName::new(EntityType::MGR, self.rank as i64);
         let manager = Listening { node, participant: manager, nonce: 0 };
         let mgr_addr = core.listen(SocketAddr::new(self.listen.ip(), 0), manager)?;
-        let metrics = self.metrics.listen(core, node)?;
+        let metrics = self.metrics.listen(core, node, "metrics")?;
+        let console = self.console.listen(core, node, "console")?;
         Ok(Box::new(move |core| {
             let control = Control::open(&self.dir, &self.name, self.listen, core.waker())?;
-            let monitor = self.daemon(mgr_addr, metrics)?;
+            let mut monitor = self.daemon(mgr_addr, metrics, console)?;
+            let console = console.map(|addr| self.console(addr, &mut monitor)).transpose()?;
             let node = DaemonNode::new(participant, monitor, control);
-            Ok(Box::new(MonitorNode::new(node, self.dir.path())))
+            Ok(Box::new(MonitorNode::new(node, console, self.dir.path())))
         }))
     }
 }
 
 impl MonMember {
-    fn daemon(&self, mgr_addr: SocketAddr, metrics: Option<SocketAddr>) -> Result<Monitor> {
+    fn daemon(
+        &self,
+        mgr_addr: SocketAddr,
+        metrics: Option<SocketAddr>,
+        console: Option<SocketAddr>,
+    ) -> Result<Monitor> {
+        let metrics = metrics.map(|addr| ("prometheus", self.url("http", addr)));
+        let console = console.map(|addr| (mon::CONSOLE_SERVICE, self.url("https", addr)));
+        let services = metrics.into_iter().chain(console);
         let settings = mon::Settings {
             mon_name: self.name.clone(),
             mon_addrs: msgr2_addrs(self.listen),
@@ -74,10 +89,7 @@ impl MonMember {
             },
             connection_modes: CONNECTION_MODES.to_vec(),
             cephx: CephxPolicy::default(),
-            services: metrics
-                .map(|addr| ("prometheus".to_owned(), self.url(addr)))
-                .into_iter()
-                .collect(),
+            services: services.map(|(name, url)| (name.to_owned(), url)).collect(),
             hostname: hostname(),
         };
         let mark = mark::load(&self.dir)?;
@@ -87,8 +99,20 @@ impl MonMember {
     }
 
     /// The URL of an address at which this process listens, for clients of the monitor.
-    fn url(&self, addr: SocketAddr) -> String {
+    fn url(&self, scheme: &str, addr: SocketAddr) -> String {
         let ip = if addr.ip().is_unspecified() { self.listen.ip() } else { addr.ip() };
-        format!("http://{}/", SocketAddr::new(ip, addr.port()))
+        format!("{scheme}://{}/", SocketAddr::new(ip, addr.port()))
+    }
+
+    /// The console at an address. Its certificate is made at the first start, unless the administrator has
+    /// put another one there.
+    fn console(&self, addr: SocketAddr, monitor: &mut Monitor) -> Result<ConsolePort> {
+        let file = |name: &str| self.dir.path().join(name);
+        let ip = if addr.ip().is_unspecified() { self.listen.ip() } else { addr.ip() };
+        let names = [hostname(), "localhost".to_owned(), ip.to_string()];
+        let (certificate, key) = (file("console-cert.pem"), file("console-key.pem"));
+        let identity = Identity::load_or_create(&certificate, &key, &names)?;
+        monitor.describe_console(identity.fingerprint());
+        Ok(ConsolePort::new(addr, identity, random_bytes()?))
     }
 }

@@ -58,7 +58,7 @@ pub fn create(args: &ClusterCreateArgs) -> Result<()> {
     made.keyring.entities.retain(|name, _| *name == admin);
     write_keyring(&dir, &made.keyring.to_string())?;
     write_conf(&dir, &monmap_of(&made.transaction)?, args.auth)?;
-    MonSettings { name: args.name.clone(), listen, metrics: None }.save(&dir)?;
+    MonSettings { name: args.name.clone(), listen, metrics: None, console: None }.save(&dir)?;
     initialise_etcd(&dir, &options, &made.transaction)?;
     tell(&dir, args, &made.fsid.to_string());
     Ok(())

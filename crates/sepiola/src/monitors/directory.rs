@@ -28,6 +28,9 @@ pub struct MonSettings {
     /// Where it serves its metrics, as on the command line.
     #[serde(default)]
     pub metrics: Option<String>,
+    /// Where it serves its console, likewise.
+    #[serde(default)]
+    pub console: Option<String>,
 }
 
 fn path(dir: &DataDir) -> PathBuf {
@@ -105,8 +108,12 @@ mod tests {
         let text = fs::read_to_string(dir.conf()).unwrap();
         assert!(text.contains("mon_host = [v2:10.0.0.1:3300/0],[v2:10.0.0.2:3300/0]\n"), "{text}");
         let listen = "10.0.0.1:3300".parse().unwrap();
-        let settings =
-            MonSettings { name: "a".to_owned(), listen, metrics: Some("none".to_owned()) };
+        let settings = MonSettings {
+            name: "a".to_owned(),
+            listen,
+            metrics: Some("none".to_owned()),
+            console: None,
+        };
         assert_eq!(MonSettings::load(&dir).unwrap(), None);
         settings.save(&dir).unwrap();
         assert_eq!(MonSettings::load(&dir).unwrap(), Some(settings));

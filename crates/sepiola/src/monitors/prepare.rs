@@ -57,9 +57,11 @@ fn settings(dir: &DataDir, args: &MonOptions) -> Result<MonSettings> {
         (None, Some(known)) => known.listen,
         (None, None) => bail!("a new monitor needs --listen, such as --listen 10.0.0.2"),
     };
-    let known = known.and_then(|known| known.metrics);
-    let metrics = args.metrics.clone().or(known);
-    Ok(MonSettings { name, listen, metrics })
+    let (known_metrics, known_console) =
+        known.map_or((None, None), |known| (known.metrics, known.console));
+    let metrics = args.metrics.clone().or(known_metrics);
+    let console = args.console.clone().or(known_console);
+    Ok(MonSettings { name, listen, metrics, console })
 }
 
 /// Maps in the control store, read before the monitor starts.

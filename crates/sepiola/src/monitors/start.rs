@@ -6,7 +6,7 @@ use crate::cli::{MonCreateArgs, MonStartArgs};
 use crate::cluster::admin_args;
 use crate::daemons::{MonMember, plan};
 use crate::image_worker::Worker;
-use crate::listen::parse_metrics;
+use crate::listen::{parse_console, parse_metrics};
 use crate::process;
 use access::DataDir;
 use anyhow::{Result, bail};
@@ -45,6 +45,7 @@ pub fn start(args: &MonStartArgs) -> Result<()> {
         name: settings.name.clone(),
         listen: settings.listen,
         metrics: parse_metrics(settings.metrics.as_deref(), settings.listen)?,
+        console: parse_console(settings.console.as_deref(), settings.listen)?,
         auth: found.auth,
         dir: dir.clone(),
     };

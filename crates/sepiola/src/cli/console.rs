@@ -1,0 +1,14 @@
+//! Syntax of `sepiola console`.
+
+use access::ClusterArgs;
+use clap::Args;
+
+/// `sepiola console`
+#[derive(Debug, Clone, Args)]
+pub struct ConsoleArgs {
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Open it in a browser of this machine
+    #[arg(long)]
+    pub open: bool,
+}
