@@ -40,11 +40,18 @@ impl Identity {
     /// The same. Files that do not exist are made: a certificate that signs itself, for these names and
     /// addresses, and a key that only the owner may read.
     pub fn load_or_create(certificate: &Path, key: &Path, names: &[String]) -> Result<Self> {
-        if !certificate.exists() || !key.exists() {
-            let (certificate_pem, key_pem) = self_signed(names).context("making a certificate")?;
-            // The key first: a certificate without its key could not be used.
-            write_file(key, &key_pem, MODE)?;
-            write_file(certificate, &certificate_pem, MODE)?;
+        if is_missing(certificate) {
+            // A key without a certificate is left of a start that was interrupted, or is an administrator's.
+            let has_key = !is_missing(key);
+            let pair = match has_key {
+                true => KeyPair::try_from(&private_key(key)?)?,
+                false => KeyPair::generate()?,
+            };
+            let made = self_signed(&pair, names).context("making a certificate")?;
+            if !has_key {
+                write_file(key, &pem("PRIVATE KEY", &pair.serialize_der()), MODE)?;
+            }
+            write_file(certificate, &made, MODE)?;
         }
         Identity::load(certificate, key)
     }
@@ -60,16 +67,19 @@ impl Identity {
     }
 }
 
-fn self_signed(names: &[String]) -> Result<(String, String)> {
-    let key = KeyPair::generate()?;
+/// Whether there is nothing of this name. What cannot be looked at is an administrator's, and is kept.
+fn is_missing(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+fn self_signed(key: &KeyPair, names: &[String]) -> Result<String> {
     let mut parameters = CertificateParams::new(names)?;
     parameters.distinguished_name.push(DnType::CommonName, "sepiola console");
     parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     // Trust is in the fingerprint: an end would only lock administrators out.
     (parameters.not_before, parameters.not_after) =
         (date_time_ymd(2026, 1, 1), date_time_ymd(2126, 1, 1));
-    let certificate = parameters.self_signed(&key)?;
-    Ok((pem("CERTIFICATE", certificate.der()), pem("PRIVATE KEY", &key.serialize_der())))
+    Ok(pem("CERTIFICATE", parameters.self_signed(key)?.der()))
 }
 
 /// A value in the text form of certificates and keys, in lines of 64 characters (RFC 7468).
@@ -103,6 +113,15 @@ mod tests {
         assert_eq!(made.fingerprint().len(), 32 * 3 - 1);
         let mode = std::fs::metadata(&key).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, MODE);
+        let before = std::fs::read(&key).unwrap();
+        std::fs::remove_file(&certificate).unwrap();
+        Identity::load_or_create(&certificate, &key, &names).unwrap();
+        assert_eq!(std::fs::read(&key).unwrap(), before, "a key that is there is kept");
+        std::fs::remove_file(&key).unwrap();
+        let before = std::fs::read(&certificate).unwrap();
+        let refused = Identity::load_or_create(&certificate, &key, &names);
+        assert!(refused.is_err(), "a certificate without its key is an administrator's");
+        assert_eq!(std::fs::read(&certificate).unwrap(), before);
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

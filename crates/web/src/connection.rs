@@ -72,7 +72,10 @@ impl Connection {
                 let is_whole = self.input.len() <= self.input_max();
                 drop(self.input.split_to(length));
                 request.body = self.input.split_to(body).freeze();
-                self.current = Some(Current { method: request.method, stays: stays && is_whole });
+                // Browsers do not pipeline; else few bytes could ask for many answers before any is sent.
+                let is_alone = self.body_max.is_none() || self.input.is_empty();
+                self.current =
+                    Some(Current { method: request.method, stays: stays && is_whole && is_alone });
                 Some(request)
             }
             Head::Refused(status) => {
@@ -277,7 +280,7 @@ mod tests {
     #[test]
     fn a_body_comes_with_its_request_where_bodies_are_taken() {
         let mut connection = Connection::with_bodies(8);
-        let text = "POST /a HTTP/1.1\r\nX-Csrf:  t \r\nCookie: a\r\nCookie: b\r\nContent-Length: 3\r\n\r\nabcGET /";
+        let text = "POST /a HTTP/1.1\r\nX-Csrf:  t \r\nCookie: a\r\nCookie: b\r\nContent-Length: 3\r\n\r\nabc";
         for byte in text.bytes() {
             connection.handle_received(&[byte]);
         }
@@ -290,8 +293,18 @@ mod tests {
         let fields = vec![("Set-Cookie", "a=b".to_owned())];
         connection.respond(Response { fields, ..Response::text(Status::NoContent, "") });
         assert!(sent(&mut connection).contains("\r\nSet-Cookie: a=b\r\n"));
-        connection.handle_received(b" HTTP/1.1\r\n\r\n");
+        connection.handle_received(b"GET / HTTP/1.1\r\n\r\n");
         assert_eq!(connection.poll_request().map(|asked| asked.path).as_deref(), Some("/"));
+    }
+
+    #[test]
+    fn requests_that_do_not_wait_for_answers_are_not_answered_where_bodies_are_taken() {
+        let mut connection = Connection::with_bodies(8);
+        connection.handle_received(b"GET / HTTP/1.1\r\n\r\nGET /a HTTP/1.1\r\n\r\n");
+        assert_eq!(connection.poll_request().map(|asked| asked.path).as_deref(), Some("/"));
+        connection.respond(Response::text(Status::NoContent, ""));
+        assert!(sent(&mut connection).contains("\r\nConnection: close\r\n"));
+        assert!(connection.is_over() && connection.poll_request().is_none());
     }
 
     #[test]

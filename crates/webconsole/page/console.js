@@ -179,16 +179,20 @@ function theme(name) {
   byId("theme").setAttribute("aria-pressed", String(dark));
 }
 
-async function start() {
-  theme(localStorage.getItem("theme") ?? "");
+/** Signs in by the secret in the address, which is removed first; false if there is none. */
+async function signIn() {
   const secret = location.hash.slice(1);
   // A secret is 256 bits; the names of views are words.
-  if (/^[A-Za-z0-9_-]{43}$/.test(secret)) {
-    window.history.replaceState(null, "", "/");
-    const answer = await api("POST", "/api/session", { token: secret });
-    if (answer.ok) begin(answer);
-    return;
-  }
+  if (!/^[A-Za-z0-9_-]{43}$/.test(secret)) return false;
+  window.history.replaceState(null, "", "/");
+  const answer = await api("POST", "/api/session", { token: secret });
+  if (answer.ok) begin(answer);
+  return true;
+}
+
+async function start() {
+  theme(localStorage.getItem("theme") ?? "");
+  if (await signIn()) return;
   const answer = await api("GET", "/api/session");
   if (answer.ok) begin(answer);
 }
@@ -199,7 +203,7 @@ byId("theme").addEventListener("click", () => {
   theme(dark ? "light" : "dark");
 });
 byId("leave").addEventListener("click", async () => { await api("DELETE", "/api/session"); signedOut("You have signed out."); });
-addEventListener("hashchange", () => { if (session.csrf) { openView(); byId("main").focus(); } });
+addEventListener("hashchange", async () => { if (await signIn() || !session.csrf) return; openView(); byId("main").focus(); });
 // A page that is not in sight costs the monitor nothing.
 document.addEventListener("visibilitychange", () => { if (view && session.csrf) listen(); });
 setInterval(loadHistory, 10000);

@@ -342,7 +342,7 @@ impl Console {
         }
     }
 
-    /// Panics if a stream has no session, or if an answer is waited for without one.
+    /// Panics if an answer is waited for without a session.
     pub fn check_invariants(&self) {
         for ((conn, _), asker) in &self.waiting {
             assert!(self.sessions.get(*conn).is_some(), "{asker:?} waits in a session");

@@ -35,7 +35,7 @@ pub const COMMANDS: &[Command] = &[
     view("console osds", "osd", "r", |context| show(context, views::osds)),
     view("console pools", "osd", "r", |context| show(context, views::pools)),
     view("console groups", "pg", "r", |context| show(context, views::groups)),
-    view("console clients", "mon", "r", |context| show(context, views::clients)),
+    view("console clients", "mon", "rx", |context| show(context, views::clients)),
     view("console events", "mon", "r", |context| show(context, views::events)),
     view("console users", "auth", "rx", |context| show(context, views::users)),
     view("console files", "mds", "r", |context| show(context, views::files)),

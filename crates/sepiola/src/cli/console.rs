@@ -8,7 +8,8 @@ use clap::Args;
 pub struct ConsoleArgs {
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// Open it in a browser of this machine
+    /// Open it in a browser of this machine, whose other users can see the link among the processes until it
+    /// is used
     #[arg(long)]
     pub open: bool,
 }

@@ -46,6 +46,10 @@ struct Client {
     began: Time,
     behind: Option<Time>,
     has_stream: bool,
+    /// Whether it was answered since its input was looked at.
+    is_answered: bool,
+    /// Whether its last piece was sent.
+    is_finished: bool,
 }
 
 /// The monitor as the console needs it.
@@ -174,6 +178,8 @@ impl ConsolePort {
             began: now,
             behind: None,
             has_stream: false,
+            is_answered: false,
+            is_finished: false,
         });
     }
 
@@ -203,6 +209,9 @@ impl ConsolePort {
     pub fn take_waiting(&mut self, now: Time, monitor: &mut Monitor) -> bool {
         let mut waiting = Vec::new();
         for client in &mut self.clients {
+            if !std::mem::take(&mut client.is_answered) {
+                continue;
+            }
             match client.http.poll_request() {
                 Some(request) => {
                     client.last = Some(now);
@@ -231,6 +240,7 @@ impl ConsolePort {
     /// Changes a client, and sends what follows.
     fn with(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
         if let Some(client) = self.clients.iter_mut().find(|client| client.id == id) {
+            client.is_answered = true;
             change(client);
             client.transmit(&mut self.outputs);
         }
@@ -260,12 +270,13 @@ impl Client {
     fn transmit(&mut self, outputs: &mut VecDeque<(SocketId, StreamOutput)>) {
         let mut pieces = Vec::new();
         self.http.poll_transmit(&mut pieces);
-        let is_last = self.http.is_over() && !pieces.is_empty();
+        let is_last = self.http.is_over() && !self.is_finished;
         for piece in pieces {
             // It is kept in memory, which cannot fail.
             let _ = self.tls.send(&piece);
         }
         if is_last {
+            self.is_finished = true;
             self.tls.end();
         }
         let Some(encrypted) = self.tls.poll_transmit() else { return };
