@@ -31,7 +31,7 @@ const OBJECTS_AT_ONCE: usize = 16;
 const OBJECTS_PER_RECORD: u64 = 4096;
 /// Pause before a file is tried again of which an object could not be changed.
 const RETRY: Duration = Duration::from_secs(10);
-/// Files that wait for their next turn. With more, no other is begun.
+/// Files that wait for their next turn. With more, no other purge is begun; cuts are in memory in any case.
 const WAITING_MAX: usize = if cfg!(test) { 4 } else { 1024 };
 
 /// Kind of the work at a file.
@@ -197,7 +197,7 @@ impl Purger {
             Err(error) if !work.has_failed => {
                 let (kind, ino) = key;
                 tracing::warn!(?kind, ino, %error,
-                    "data of a removed or cut file cannot be removed; it is tried again");
+                    "data of a removed or truncated file cannot be removed; it is tried again");
                 work.has_failed = true;
             }
             Err(_) => {}
