@@ -1,5 +1,5 @@
-//! Samples of the work of the last hour, day and week, for the plots of the console. They are in memory of
-//! the leader only, so each leader starts without any.
+//! Samples of the work of the last hour and of the used space of the last week, for the console. They are in
+//! memory of the leader only, so each leader starts without any.
 
 use engine::Time;
 use serde_json::{Value, json};
@@ -10,11 +10,8 @@ use wire::internal::{OsdCounters, OsdUsage};
 /// The last hour, in steps of ten seconds.
 const FINE_STEP: Duration = Duration::from_secs(10);
 const FINE_MAX: usize = 360;
-/// The last day, in steps of ten minutes.
-const COARSE_OF_FINE: usize = 60;
-const COARSE_MAX: usize = 144;
 /// The used space of the last week, hour by hour.
-const HOUR_OF_COARSE: usize = 6;
+const HOUR_OF_FINE: usize = 360;
 const HOURS_MAX: usize = 168;
 /// A trend needs so many hours.
 const TREND_HOURS_MIN: usize = 3;
@@ -48,7 +45,6 @@ pub struct History {
     since: Option<Time>,
     work: Work,
     fine: VecDeque<Sample>,
-    coarse: VecDeque<Sample>,
     hours: VecDeque<(Time, u64)>,
     steps: usize,
 }
@@ -131,19 +127,7 @@ impl History {
             FINE_MAX,
         );
         self.steps += 1;
-        if self.steps.is_multiple_of(COARSE_OF_FINE) {
-            self.sample_coarse(now, used);
-        }
-    }
-
-    fn sample_coarse(&mut self, now: Time, used: u64) {
-        let (mut work, mut seconds) = (Work::default(), 0.0);
-        for sample in self.fine.iter().rev().take(COARSE_OF_FINE) {
-            work.add(&sample.work);
-            seconds += sample.seconds;
-        }
-        push(&mut self.coarse, Sample { at: now, seconds, work, used }, COARSE_MAX);
-        if self.steps.is_multiple_of(COARSE_OF_FINE * HOUR_OF_COARSE) {
+        if self.steps.is_multiple_of(HOUR_OF_FINE) {
             push(&mut self.hours, (now, used), HOURS_MAX);
         }
     }
@@ -168,10 +152,9 @@ impl History {
         (per_second > 0.0).then(|| left.max(0.0) / per_second / SECONDS_PER_DAY)
     }
 
-    /// The plots of the last hour and of the last day.
+    /// The plots of the last hour.
     pub(crate) fn json(&self) -> Value {
-        let rows = |ring: &VecDeque<Sample>| ring.iter().map(Sample::row).collect::<Vec<_>>();
-        json!({ "hour": rows(&self.fine), "day": rows(&self.coarse) })
+        json!({ "hour": self.fine.iter().map(Sample::row).collect::<Vec<_>>() })
     }
 }
 
@@ -202,7 +185,7 @@ mod tests {
     fn memory_is_bounded() {
         let mut history = History::default();
         run(&mut history, 200, |_| 1);
-        assert_eq!((history.fine.len(), history.coarse.len()), (FINE_MAX, COARSE_MAX));
+        assert_eq!(history.fine.len(), FINE_MAX);
         assert_eq!(history.hours.len(), HOURS_MAX);
     }
 

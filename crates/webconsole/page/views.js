@@ -9,6 +9,8 @@ function bytes(value) {
   return `${value >= 100 || unit === 0 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
 }
 const count = (value) => (value >= 1e6 ? `${(value / 1e6).toFixed(1)} M` : value >= 1e4 ? `${(value / 1e3).toFixed(1)} k` : String(Math.round(value ?? 0)));
+/** A word of a command as a shell takes it: names of pools may have any characters. */
+const word = (text) => (/^[A-Za-z0-9_.:/@%+,-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`);
 const plural = (number, what) => `${count(number)} ${what}${number === 1 ? "" : "s"}`;
 const time = (seconds) => new Date(seconds * 1000).toLocaleString();
 const micros = (value) => (value >= 1000 ? `${(value / 1000).toFixed(1)} ms` : `${Math.round(value)} µs`);
@@ -54,7 +56,7 @@ function remedies(code, check) {
   if (code === "POOL_APP_NOT_ENABLED") {
     for (const pool of all(/pool '([^']+)'/g)) {
       for (const app of ["rbd", "cephfs"]) {
-        buttons.push(action(`${pool} is for ${app}`, "osd", "Says what the pool is used for.", `ceph osd pool application enable ${pool} ${app}`, { prefix: "osd pool application enable", pool, app }));
+        buttons.push(action(`${pool} is for ${app}`, "osd", "Says what the pool is used for.", `ceph osd pool application enable ${word(pool)} ${word(app)}`, { prefix: "osd pool application enable", pool, app }));
       }
     }
   }
@@ -201,9 +203,9 @@ function pools(it) {
   if (!it) return [];
   const modes = (row) => h("div", { class: "actions" },
     row.autoscale === "on"
-      ? action("Fix the number of groups", "osd", "The number of groups no longer follows the data.", `ceph osd pool set ${row.name} pg_autoscale_mode off`, { prefix: "osd pool set", pool: row.name, var: "pg_autoscale_mode", val: "off" })
-      : action("Let groups follow data", "osd", "The number of groups follows the data of the pool.", `ceph osd pool set ${row.name} pg_autoscale_mode on`, { prefix: "osd pool set", pool: row.name, var: "pg_autoscale_mode", val: "on" }),
-    action("Scrub", "osd", "All groups of the pool compare their copies.", `ceph osd pool scrub ${row.name}`, { prefix: "osd pool scrub", who: [row.name] }));
+      ? action("Fix the number of groups", "osd", "The number of groups no longer follows the data.", `ceph osd pool set ${word(row.name)} pg_autoscale_mode off`, { prefix: "osd pool set", pool: row.name, var: "pg_autoscale_mode", val: "off" })
+      : action("Let groups follow data", "osd", "The number of groups follows the data of the pool.", `ceph osd pool set ${word(row.name)} pg_autoscale_mode on`, { prefix: "osd pool set", pool: row.name, var: "pg_autoscale_mode", val: "on" }),
+    action("Scrub", "osd", "All groups of the pool compare their copies.", `ceph osd pool scrub ${word(row.name)}`, { prefix: "osd pool scrub", who: [row.name] }));
   return [card("Pools", table("Pools", [
     ["Pool", (row) => row.name],
     ["For", (row) => row.applications.join(", ")],
