@@ -184,9 +184,10 @@ fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
     rank.caps.handle_renewal(rank.now, client);
     for (ino, claimed) in &message.caps {
         adopt(rank, client, Ino(*ino), claimed);
-    }
-    if rank.sessions.get(client).is_none() || rank.unheard.contains(&client) {
-        return;
+        // It may have claimed too much.
+        if rank.sessions.get(client).is_none() || rank.unheard.contains(&client) {
+            return;
+        }
     }
     if message.more {
         return;
