@@ -33,5 +33,5 @@ pub use links::{Addressing, Directory, LocalMessage, NodeAddress};
 pub use node::{DaemonNode, NoStorage};
 pub use notices::{Notice, Notices};
 pub use plan::{AnyCore, Member, Plan, Prepared};
-pub use threads::RunningDaemons;
+pub use threads::{RunningDaemons, panic_text};
 pub use wire::Listening;

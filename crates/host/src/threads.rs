@@ -203,7 +203,8 @@ impl Threads {
     }
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
+/// The message of a panic.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("for an unknown reason")
 }

@@ -4,14 +4,18 @@ use access::AuthMode;
 use anyhow::{Context, Result, anyhow, bail};
 use auth::{CryptoKey, Keyring};
 use machine::write_file;
+use rados::Credentials;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use types::{EntityAddrVec, EntityName, Uuid};
 
 const MODE: u32 = 0o600;
 /// Where daemons live unless told otherwise.
 const ROOT: &str = "/var/lib/sepiola";
+/// Monitors that do not answer for so long are given up.
+const ASKING_TIME_MAX: Duration = Duration::from_secs(10);
 const KEYRING: &str = "keyring";
 
 /// The directory of a daemon for which none is named.
@@ -66,6 +70,19 @@ pub fn read<T>(path: &Path, made_by: &str, parse: impl Fn(&str) -> Result<T>) ->
 pub fn write(settings_path: &Path, settings: &str, keyring: &Keyring) -> Result<()> {
     write_file(&settings_path.with_file_name(KEYRING), &keyring.to_string(), MODE)?;
     write_file(settings_path, settings, MODE)
+}
+
+/// How a daemon asks monitors as their client: for what it must tell before it is one of the cluster, or
+/// beside its own session.
+pub fn client_config(
+    daemon: EntityName,
+    key: Option<CryptoKey>,
+    monitors: Vec<EntityAddrVec>,
+) -> rados::Config {
+    let credentials = key.map_or(Credentials::None, Credentials::Key);
+    let mut config = rados::Config::new(daemon, credentials, monitors);
+    config.timeout = Some(ASKING_TIME_MAX);
+    config
 }
 
 /// The daemon's own key.

@@ -5,6 +5,7 @@ mod client;
 mod cluster;
 mod console;
 mod control;
+mod crashes;
 mod daemon_files;
 mod daemons;
 mod down;

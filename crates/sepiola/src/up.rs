@@ -3,6 +3,7 @@
 use crate::cli::UpArgs;
 use crate::cluster::{self, RunningCluster, Settings};
 use crate::console::Link;
+use crate::crashes;
 use crate::image_worker::Worker;
 use crate::listen::parse_listen;
 use crate::mds::FileSystem;
@@ -29,6 +30,7 @@ pub fn up(args: &UpArgs) -> Result<()> {
     let dir = DataDir::new(&args.data.data);
     dir.create()?;
     let _lock = dir.lock()?;
+    crashes::keep(dir.path(), "sepiola");
     let is_new = !dir.exists();
     if is_new {
         cluster::create(&dir, &of_this_process(args), parse_listen(&args.listen)?)?;
@@ -46,6 +48,7 @@ pub fn up(args: &UpArgs) -> Result<()> {
     }
     let processes = hosts::start(&dir, args)?;
     let worker = Worker::start(cluster::admin_args(&dir))?;
+    crashes::post_as_admin(&dir, cluster::admin_args(&dir));
     let served = serve(&dir, args, &running, &notices, start);
     println!("stopping");
     drop(worker);

@@ -67,6 +67,9 @@ fn by_name(profile: &str) -> Vec<Grant> {
     }
 }
 
+/// Daemons here post the reports of their crashes themselves.
+const CRASH: &str = "crash post";
+
 fn osd() -> Vec<Grant> {
     let capacity = Constraint::regex("osd_mclock_max_capacity_iops_(hdd|ssd)");
     let limits = "osd_max_backfills|osd_recovery_max_active.*|osd_mclock_scheduler_.*";
@@ -77,6 +80,7 @@ fn osd() -> Vec<Grant> {
         on("log", Rwx::WRITE),
         command_with("config set", [("name", capacity)]),
         command_with("config rm", [("name", Constraint::regex(limits))]),
+        command(CRASH),
     ]
 }
 
@@ -89,6 +93,7 @@ fn mds() -> Vec<Grant> {
         command("osd blocklist"),
         command("osd blacklist"),
         on("log", Rwx::WRITE),
+        command(CRASH),
     ]
 }
 

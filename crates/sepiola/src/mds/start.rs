@@ -3,11 +3,12 @@
 use super::directory::{MdsSettings, entity};
 use super::volatile::WARNING;
 use crate::cli::MdsStartArgs;
+use crate::crashes;
 use crate::daemon_files;
 use crate::daemons::{MdsMember, RunEnded, plan};
 use crate::listen::osd_listen;
 use crate::process;
-use access::{AuthMode, DataDir};
+use access::{AuthMode, Connection, DataDir};
 use anyhow::{Context, Result};
 use host::{Notice, RunningDaemons};
 use mds::End;
@@ -32,8 +33,12 @@ pub fn start(args: &MdsStartArgs) -> Result<()> {
         eprintln!("sepiola: mds.{}: {WARNING}", member.name);
     }
     let name = member.name.clone();
+    crashes::keep(&args.data, &format!("mds.{name}"));
+    let (key, monitors) = (member.key.clone(), member.monitors.clone());
+    let poster = daemon_files::client_config(entity(&name), key, monitors);
     let running = RunningDaemons::start(plan(vec![Box::new(member)], None)?, &notices)?;
     println!("mds.{name} started");
+    crashes::post(&args.data, move || Connection::start(poster.clone()));
     std::io::stdout().flush()?;
     if notices.wait()? == Notice::StopRequested {
         println!("stopping");

@@ -4,6 +4,7 @@ use super::directory::{MonSettings, write_conf};
 use super::prepare::{Preparation, prepare};
 use crate::cli::{MonCreateArgs, MonStartArgs};
 use crate::cluster::admin_args;
+use crate::crashes;
 use crate::daemons::{MonMember, plan};
 use crate::image_worker::Worker;
 use crate::listen::{parse_console, parse_metrics};
@@ -39,6 +40,7 @@ pub fn start(args: &MonStartArgs) -> Result<()> {
     dir.create()?;
     let _lock = dir.lock()?;
     let Preparation { settings, found } = prepare(&dir, &args.options)?;
+    crashes::keep(dir.path(), &format!("mon.{}", settings.name));
     let member = MonMember {
         rank: found.map.rank(&settings.name).unwrap_or(found.map.ranks.len()),
         manager: settings.name.clone(),
@@ -53,6 +55,7 @@ pub fn start(args: &MonStartArgs) -> Result<()> {
     write_conf(&dir, &found.map_with(&settings), found.auth)?;
     let running = RunningDaemons::start(plan(vec![Box::new(member)], None)?, &notices)?;
     let worker = Worker::start(admin_args(&dir))?;
+    crashes::post_as_admin(&dir, admin_args(&dir));
     println!("mon.{} of cluster {} listens on {}", settings.name, found.map.fsid, settings.listen);
     std::io::stdout().flush()?;
     notices.wait()?;

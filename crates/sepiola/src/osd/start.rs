@@ -2,6 +2,7 @@
 
 use super::directory::OsdSettings;
 use crate::cli::OsdStartArgs;
+use crate::crashes;
 use crate::daemon_files;
 use crate::daemons::{OsdMember, plan};
 use crate::listen::osd_listen;
@@ -10,15 +11,11 @@ use access::{AuthMode, Connection, DataDir, DataLock};
 use anyhow::Result;
 use disks::default_memory;
 use host::{Member, RunningDaemons};
-use rados::{Config, Credentials};
+use rados::Config;
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
 use types::EntityName;
-
-/// How long a start that failed tries to tell the monitors.
-const TELLING_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// `sepiola osd start`
 pub fn start(args: &OsdStartArgs) -> Result<()> {
@@ -34,10 +31,13 @@ pub fn start(args: &OsdStartArgs) -> Result<()> {
     }
     let names: Vec<String> = members.iter().map(|member| format!("osd.{}", member.id)).collect();
     let identities: Vec<Config> = members.iter().map(identity).collect();
+    crashes::keep(&args.data[0], &names.join(","));
     let members = members.into_iter().map(|osd| -> Box<dyn Member> { Box::new(osd) });
     let running = RunningDaemons::start(plan(members.collect(), args.cores)?, &notices);
+    let poster = identities[0].clone();
     let running = running.inspect_err(|error| tell_monitors(identities, error))?;
     println!("{} started", names.join(", "));
+    crashes::post(&args.data[0], move || Connection::start(poster.clone()));
     std::io::stdout().flush()?;
     notices.wait()?;
     println!("stopping");
@@ -46,10 +46,8 @@ pub fn start(args: &OsdStartArgs) -> Result<()> {
 
 /// How an OSD presents itself to the monitors when it is not one yet.
 fn identity(member: &OsdMember) -> Config {
-    let credentials = member.key.clone().map_or(Credentials::None, Credentials::Key);
-    let mut config = Config::new(EntityName::osd(member.id), credentials, member.monitors.clone());
-    config.timeout = Some(TELLING_TIME_MAX);
-    config
+    let (name, monitors) = (EntityName::osd(member.id), member.monitors.clone());
+    daemon_files::client_config(name, member.key.clone(), monitors)
 }
 
 /// To the monitors an OSD that does not start is just down: they are told why, for `ceph health detail`.

@@ -198,6 +198,15 @@ fn daemons_reach_only_their_own_keys() {
 }
 
 #[test]
+fn daemons_may_report_their_crashes_and_remove_none() {
+    for (name, caps) in [("osd.1", "allow profile osd"), ("mds.a", "allow profile mds")] {
+        let daemon = Asker::new(name);
+        assert!(daemon.command(caps, "crash post", &[]), "{name}");
+        assert!(!daemon.command(caps, "crash rm", &[("id", "x")]), "{name}");
+    }
+}
+
+#[test]
 fn bootstrap_profiles_make_keys_of_their_kind_only() {
     let asker = Asker::new("client.bootstrap-rbd");
     let make = |entity: &str, osd: &str| {
