@@ -3,17 +3,19 @@
 mod cluster;
 mod commands;
 mod end;
+mod failures;
 #[cfg(test)]
 mod tests;
 
 use crate::authentication::Authentication;
 use crate::beacons::Beacons;
 use crate::commands::pending::Commands;
+use crate::layouts::DataPools;
 use crate::rank::reconnect;
-use crate::store::{Failure, Setup, Store};
+use crate::store::{Setup, Store};
 use crate::{ClientPeer, Config, Rank};
 use auth::Entropy;
-use cluster::{Cluster, file_system_id};
+use cluster::{Cluster, file_system_id, learn_pools};
 pub use end::End;
 use engine::{
     AuthRequest, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Daemon, Duration,
@@ -61,6 +63,8 @@ pub struct Mds {
     cluster: Option<Cluster>,
     /// Values of the map with which a rank is opened and served.
     map: MdsMap,
+    /// Data pools of that map.
+    pools: DataPools,
     /// Time of the last input.
     now: Time,
     /// When the ticket is renewed at the earliest, after a request without an answer.
@@ -95,6 +99,7 @@ impl Mds {
             rank: None,
             cluster,
             map: MdsMap::default(),
+            pools: DataPools::default(),
             now: Time::ZERO,
             renewal_pause: Time::ZERO,
             held: VecDeque::new(),
@@ -227,41 +232,6 @@ impl Mds {
         }
     }
 
-    /// Serves no longer.
-    fn stop(&mut self, end: End) {
-        if self.end.is_none() {
-            tracing::error!("{end}");
-            self.end = Some(end);
-        }
-        self.rank = None;
-        self.cluster = None;
-    }
-
-    /// The process has nothing left to do: a successor may have the rank.
-    fn finish(&mut self) {
-        self.is_over = true;
-        self.beacons.pause();
-    }
-
-    /// The rank cannot be served. Where the next server would fail, too, the monitor is told so.
-    fn fail(&mut self, now: Time, failure: Failure) {
-        match failure {
-            Failure::ShutOut => {
-                self.stop(End::Replaced);
-                self.finish();
-            }
-            Failure::Passing(reason) => {
-                self.stop(End::Failed(reason));
-                self.finish();
-            }
-            Failure::Damage(reason) => {
-                let role = format!("{}:0", self.map.fs_name);
-                self.stop(End::Damaged { reason, role });
-                self.beacons.set_damaged(now);
-            }
-        }
-    }
-
     fn data_pool(&self) -> PoolId {
         self.map.data_pools.first().copied().unwrap_or(PoolId(-1))
     }
@@ -273,7 +243,10 @@ impl Mds {
             return;
         }
         self.open_rank(now);
+        let osd_map = self.cluster.as_ref().and_then(Cluster::osd_map);
+        learn_pools(&mut self.pools, &self.map, osd_map);
         let Some(rank) = &mut self.rank else { return };
+        rank.set_data_pools(&self.pools);
         rank.set_map_epoch(self.beacons.epoch());
         rank.set_file_system(&self.map.fs_name);
         rank.set_max_file_size(self.map.max_file_size);

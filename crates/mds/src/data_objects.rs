@@ -4,12 +4,11 @@ use bytes::Bytes;
 use rados::Place;
 use wire::FileLayout;
 
-/// Number behind that of the last object that has bytes below `bytes`; with stripes, that of its set.
+/// Number behind that of the last object that has bytes below `bytes`.
 pub(crate) fn count(layout: &FileLayout, bytes: u64) -> u64 {
-    match layout.stripe_count {
-        1 => bytes.div_ceil(layout.object_size.into()),
-        count => bytes.div_ceil(layout.period_bytes()).saturating_mul(count.into()),
-    }
+    let [count, unit] = [layout.stripe_count, layout.stripe_unit].map(u64::from);
+    let (sets, rest) = (bytes / layout.period_bytes(), bytes % layout.period_bytes());
+    sets.saturating_mul(count).saturating_add(rest.div_ceil(unit).min(count))
 }
 
 /// The first object that may have bytes from `bytes` on.
@@ -53,6 +52,6 @@ mod tests {
         assert_eq!(sizes(&striped, 40), [20, 20, 0, 0]);
         assert_eq!(sizes(&striped, 55), [20, 20, 10, 5]);
         assert_eq!([0, 39, 40].map(|at| first(&striped, at)), [0, 0, 2]);
-        assert_eq!([0, 1, 40, 41].map(|at| count(&striped, at)), [0, 2, 2, 4]);
+        assert_eq!([0, 10, 11, 40, 41].map(|at| count(&striped, at)), [0, 1, 2, 2, 3]);
     }
 }

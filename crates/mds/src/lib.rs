@@ -24,6 +24,7 @@ mod cuts;
 mod daemon;
 mod data_objects;
 mod file_locks;
+mod layouts;
 mod log;
 mod noted;
 mod peer;
@@ -37,6 +38,7 @@ mod sessions;
 mod store;
 #[cfg(test)]
 mod tests;
+mod vxattrs;
 
 pub use config::Config;
 pub use daemon::{End, Mds};

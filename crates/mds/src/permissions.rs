@@ -34,6 +34,7 @@ struct InodeAccess {
     reads: bool,
     writes: bool,
     requires_owner: bool,
+    sets_policy: bool,
     new_owner: Option<(u32, u32)>,
     created: Option<(u32, u32)>,
 }
@@ -43,6 +44,7 @@ impl InodeAccess {
         reads: false,
         writes: true,
         requires_owner: false,
+        sets_policy: false,
         new_owner: None,
         created: None,
     };
@@ -165,7 +167,7 @@ impl Permissions {
         held: impl Fn(Ino) -> Option<CapBits>,
     ) -> Result<(), Errno> {
         let known = self.clients.get(&client).ok_or(Errno::ACCES)?;
-        if known.is_unrestricted {
+        if known.is_unrestricted && !plan.operations.iter().any(sets_policy) {
             return Ok(());
         }
         let caller = caller(request);
@@ -214,12 +216,20 @@ impl Client {
             return held.is_some_and(|bits| !access.writes || bits.contains(CapBits::FILE_WRITE));
         };
         let Some(inode) = tree.get(ino) else { return false };
-        let InodeAccess { reads, writes, requires_owner, new_owner, created } = access;
+        let InodeAccess { reads, writes, requires_owner, sets_policy, new_owner, created } = access;
         let inode = Ownership { uid: inode.owner.uid, gid: inode.owner.gid, mode: inode.mode };
         let path = &path;
-        let access =
-            MdsAccess { caller, path, inode, new_owner, created, reads, writes, requires_owner };
-        self.caps.allow(&access)
+        self.caps.allow(&MdsAccess {
+            caller,
+            path,
+            inode,
+            new_owner,
+            created,
+            reads,
+            writes,
+            requires_owner,
+            sets_policy,
+        })
     }
 }
 
@@ -246,10 +256,10 @@ fn accesses_of(tree: &Tree, request: &ClientRequest, plan: &Plan) -> Vec<(Ino, I
     for operation in &plan.operations {
         match operation {
             Operation::Create { directory, .. } => {
-                accesses.push((
-                    *directory,
-                    InodeAccess { created: Some(request.owner()), ..InodeAccess::WRITE },
-                ));
+                let created = Some(request.owner());
+                let sets_policy = sets_policy(operation);
+                let access = InodeAccess { created, sets_policy, ..InodeAccess::WRITE };
+                accesses.push((*directory, access));
             }
             Operation::Unlink { directory, .. } | Operation::RemoveDirectory { directory, .. } => {
                 accesses.push((*directory, InodeAccess::WRITE))
@@ -269,6 +279,7 @@ fn accesses_of(tree: &Tree, request: &ClientRequest, plan: &Plan) -> Vec<(Ino, I
             Operation::Forget { .. } => {}
         }
     }
+    accesses.extend(plan.told_of.map(|ino| (ino, InodeAccess::default())));
     // An inode that the request is about to create is in no tree yet.
     let shown = plan.shown.target.filter(|ino| tree.get(*ino).is_some());
     let wanted = plan.shown.wanted;
@@ -280,12 +291,28 @@ fn accesses_of(tree: &Tree, request: &ClientRequest, plan: &Plan) -> Vec<(Ino, I
     accesses
 }
 
+/// Whether an operation decides where data goes, for which the right to write is not enough.
+fn sets_policy(operation: &Operation) -> bool {
+    match operation {
+        Operation::Create { new, .. } => new.layout.is_some(),
+        Operation::Change { change, .. } => is_policy(change),
+        _ => false,
+    }
+}
+
+fn is_policy(change: &AttributeChange) -> bool {
+    matches!(change, AttributeChange::Layout(_) | AttributeChange::Pins(_))
+}
+
 fn access_of_change(
     request: &ClientRequest,
     inode: &Inode,
     change: &AttributeChange,
 ) -> InodeAccess {
-    let AttributeChange::Set(set) = change else { return InodeAccess::WRITE };
+    let AttributeChange::Set(set) = change else {
+        let sets_policy = is_policy(change);
+        return InodeAccess { sets_policy, ..InodeAccess::WRITE };
+    };
     let SetAttributes { mode, uid, gid, size, .. } = *set;
     let changes_owner = uid.is_some() || gid.is_some();
     let new_owner = (uid.unwrap_or(inode.owner.uid), gid.unwrap_or(inode.owner.gid));

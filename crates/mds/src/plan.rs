@@ -1,16 +1,19 @@
 //! Requests of clients as operations on the tree: what a request needs, changes and shows.
 
+mod vxattrs;
+
 use crate::caps;
+use crate::layouts::{DataPools, with_numbers};
 use bytes::Bytes;
 use fscaps::{Access, Demand, Groups, range_end};
 use namespace::{
     AttributeChange, Encryption, Ino, Kind, NewInode, Operation, PageStart, Place, SetAttributes,
     Tree, WriteRange,
 };
-use types::{Errno, PoolId};
+use types::Errno;
 use wire::client_request::{
     GetattrArguments, LookupInoArguments, MkdirArguments, MknodArguments, OpenArguments,
-    ReaddirArguments, SetattrArguments, SetxattrArguments,
+    ReaddirArguments, SetattrArguments,
 };
 use wire::{CapBits, ClientOp, ClientRequest, FileLayout, FilePath, open_flags, setattr_mask};
 
@@ -25,9 +28,8 @@ const FILE_ATTRIBUTES: u32 = setattr_mask::SIZE
     | setattr_mask::ATIME
     | setattr_mask::CTIME
     | setattr_mask::MTIME_NOW
-    | setattr_mask::ATIME_NOW;
-/// `CEPH_XATTR_CREATE`, `CEPH_XATTR_REPLACE` and `CEPH_XATTR_REMOVE`
-const XATTR_FLAGS: [u32; 3] = [1, 2, 1 << 31];
+    | setattr_mask::ATIME_NOW
+    | setattr_mask::FSCRYPT_FILE;
 
 /// A page of a directory that a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub(crate) struct Shown {
     pub page: Option<ShownPage>,
     /// Whether an inode was created, so that its number is told.
     pub tells_created: bool,
+    /// The operation's own part of the reply.
+    pub told: Option<Bytes>,
 }
 
 /// A request, as it is executed now.
@@ -64,6 +68,8 @@ pub(crate) struct Plan {
     pub operations: Vec<Operation>,
     /// Objects of the reply.
     pub shown: Shown,
+    /// An inode of which something is told, but which is not shown.
+    pub told_of: Option<Ino>,
 }
 
 impl Plan {
@@ -131,8 +137,10 @@ pub(crate) struct Planner<'a> {
     pub tree: &'a Tree,
     /// Number for a new inode.
     pub next_ino: Ino,
-    /// The default data pool.
-    pub data_pool: PoolId,
+    /// Layout of files below directories without one.
+    pub default_layout: &'a FileLayout,
+    /// Pools that layouts may name.
+    pub pools: &'a DataPools,
     /// Most bytes of a file.
     pub max_file_size: u64,
     /// The client.
@@ -181,7 +189,8 @@ impl Planner<'_> {
             ClientOp::RENAME => self.rename(request),
             ClientOp::SETATTR => self.setattr(request),
             ClientOp::SETXATTR | ClientOp::RMXATTR => self.xattr(request),
-            ClientOp::GETVXATTR => Err(Errno::NODATA),
+            ClientOp::SETLAYOUT | ClientOp::SETDIRLAYOUT => self.set_layout_numbers(request),
+            ClientOp::GETVXATTR => self.get_vxattr(request),
             _ => Err(Errno::NOTSUPP),
         }
     }
@@ -300,15 +309,30 @@ impl Planner<'_> {
 
     /// The right to write beyond a size, which grows with the file.
     fn write_range(&self, ino: Ino, size: u64) -> AttributeChange {
-        let inode = self.tree.get(ino);
-        let layout = inode.and_then(|inode| inode.layout.clone()).unwrap_or_else(|| self.layout());
-        let old = inode.and_then(|inode| inode.write_ranges.get(&self.client)).copied();
-        let end = range_end(caps::unit_of(&layout), size).max(old.unwrap_or_default().end);
+        let old =
+            self.tree.get(ino).and_then(|inode| inode.write_ranges.get(&self.client)).copied();
+        let end =
+            range_end(caps::unit_of(self.layout_of(ino)), size).max(old.unwrap_or_default().end);
         AttributeChange::WriteRange { client: self.client, range: Some(WriteRange { end }) }
     }
 
-    fn layout(&self) -> FileLayout {
-        FileLayout::simple(self.data_pool)
+    /// The layout of a file, or of new files in a directory.
+    fn layout_of(&self, ino: Ino) -> &FileLayout {
+        self.tree.layout_of(ino).unwrap_or(self.default_layout)
+    }
+
+    /// The layout that a client wants for a new file; `None` for that of its directory.
+    fn wanted_layout(
+        &self,
+        directory: Ino,
+        arguments: &OpenArguments,
+    ) -> Result<Option<FileLayout>, Errno> {
+        let OpenArguments { stripe_unit, stripe_count, object_size, pool, .. } = *arguments;
+        let sizes = [stripe_unit, stripe_count, object_size];
+        if sizes == [0; 3] && pool <= 0 {
+            return Ok(None);
+        }
+        with_numbers(self.layout_of(directory), sizes, pool, self.pools).map(Some)
     }
 
     fn create(&self, request: &ClientRequest) -> Result<Plan, Errno> {
@@ -321,8 +345,10 @@ impl Planner<'_> {
             return Ok(self.open_existing(request, target)?.with_dentry(entry));
         }
         let mode = Kind::FILE_MODE | arguments.mode & 0o7777;
-        let range = WriteRange { end: range_end(caps::unit_of(&self.layout()), 0) };
-        let new = NewInode { writer: Some((self.client, range)), ..self.new_inode(request, mode) };
+        let layout = self.wanted_layout(entry.0, &arguments)?;
+        let unit = caps::unit_of(layout.as_ref().unwrap_or_else(|| self.layout_of(entry.0)));
+        let writer = Some((self.client, WriteRange { end: range_end(unit, 0) }));
+        let new = NewInode { writer, layout, ..self.new_inode(request, mode) };
         let mut plan = self.creation(entry, new);
         plan.shown.wanted = wanted_by(arguments.flags);
         plan.shown.tells_created = true;
@@ -358,7 +384,7 @@ impl Planner<'_> {
         NewInode {
             ino: self.next_ino,
             mode,
-            default_layout: self.layout(),
+            default_layout: self.default_layout.clone(),
             encryption: Encryption { auth, file },
             ..NewInode::default()
         }
@@ -420,34 +446,17 @@ impl Planner<'_> {
             btime: has(setattr_mask::BTIME).then_some(arguments.btime),
             size: has(setattr_mask::SIZE).then_some(arguments.size),
             kill_set_ids: has(setattr_mask::KILL_SGUID),
-            ..SetAttributes::default()
+            kill_set_user_id: has(setattr_mask::KILL_SUID),
+            kill_set_group_id: has(setattr_mask::KILL_SGID),
+            fscrypt_auth: has(setattr_mask::FSCRYPT_AUTH).then(|| request.fscrypt_auth.clone()),
+            fscrypt_file: has(setattr_mask::FSCRYPT_FILE).then(|| request.fscrypt_file.clone()),
         };
-        let file = has(setattr_mask::SIZE | setattr_mask::MTIME | setattr_mask::ATIME);
+        let file = has(FILE_ATTRIBUTES & !setattr_mask::CTIME);
         let auth = !file || arguments.mask & !FILE_ATTRIBUTES != 0;
         let groups = [(file, Groups::FILE), (auth, Groups::AUTH)].into_iter();
         let groups = groups.filter(|(is_changed, _)| *is_changed);
         let groups = groups.fold(Groups::NONE, |all, (_, group)| all | group);
         Ok(self.changed(ino, groups, AttributeChange::Set(set)))
-    }
-
-    fn xattr(&self, request: &ClientRequest) -> Result<Plan, Errno> {
-        let ino = self.walk(&request.path)?.existing()?;
-        let name = request.path2.path.clone();
-        if name.starts_with(b"ceph.") {
-            return Err(Errno::NOTSUPP);
-        }
-        let SetxattrArguments { flags, .. } = request.arguments.read();
-        let [create, replace, remove] = XATTR_FLAGS.map(|flag| flags & flag != 0);
-        let change = match request.op == ClientOp::RMXATTR || remove {
-            true => AttributeChange::RemoveXattr { name },
-            false => AttributeChange::SetXattr {
-                name,
-                value: request.data.clone(),
-                must_create: create,
-                must_replace: replace,
-            },
-        };
-        Ok(self.changed(ino, Groups::XATTR, change))
     }
 
     fn changed(&self, ino: Ino, groups: Groups, change: AttributeChange) -> Plan {

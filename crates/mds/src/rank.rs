@@ -21,6 +21,7 @@ use crate::caps;
 use crate::change::Change;
 use crate::cuts::Cuts;
 use crate::file_locks::{LockAnswer, LockRequests};
+use crate::layouts::DataPools;
 use crate::log::Log;
 use crate::permissions::Permissions;
 use crate::plan::{Plan, Planner, Shown};
@@ -35,8 +36,11 @@ use namespace::{AttributeChange, Context, Ino, Inode, Operation, SetAttributes, 
 use outbox::Outbox;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Epoch, Errno, PoolId, features};
-use wire::{CapBits, ClientReply, ClientRequest, MessageBody};
+use wire::client_request::SetxattrArguments;
+use wire::{CapBits, ClientOp, ClientReply, ClientRequest, FileLayout, MessageBody};
 
+/// Requests that wait for maps. Further ones are refused with EINVAL.
+const BEHIND_MAX: usize = 1024;
 /// Inode numbers that one record lets the rank use.
 const NUMBERS_AT_ONCE: u64 = 4096;
 
@@ -62,10 +66,14 @@ struct Waiting {
 #[derive(Debug)]
 struct MapValues {
     epoch: u32,
-    /// Where files go.
-    data_pool: PoolId,
+    /// Layout of files below directories without one.
+    layout: FileLayout,
+    /// Pools that layouts may name.
+    pools: DataPools,
     /// Most bytes of a file.
     max_file_size: u64,
+    /// Requests that wait for maps which their clients have already.
+    behind: BTreeSet<RequestId>,
 }
 
 /// When a request is answered.
@@ -139,7 +147,13 @@ impl Rank {
             now,
             next_ino: first_ino(now),
             inherited: Ino::FIRST,
-            map: MapValues { epoch: 0, data_pool, max_file_size: MdsMap::default().max_file_size },
+            map: MapValues {
+                epoch: 0,
+                layout: FileLayout::simple(data_pool),
+                pools: DataPools::default(),
+                max_file_size: MdsMap::default().max_file_size,
+                behind: BTreeSet::new(),
+            },
             log: Log::default(),
             purges: Purges::default(),
             cuts: Cuts::default(),
@@ -155,6 +169,17 @@ impl Rank {
     /// The map that replies name.
     pub fn set_map_epoch(&mut self, epoch: u32) {
         self.map.epoch = epoch;
+    }
+
+    /// The maps are newer, or show other pools that layouts may name.
+    pub(crate) fn set_data_pools(&mut self, pools: &DataPools) {
+        if self.map.pools != *pools {
+            self.map.pools = pools.clone();
+            self.ready.extend(std::mem::take(&mut self.map.behind));
+            if self.awaited.is_none() {
+                self.settle();
+            }
+        }
     }
 
     /// The name of the file system, to which capabilities of clients may be limited.
@@ -325,6 +350,11 @@ impl Rank {
         };
         let mut plan = match planned {
             Ok(plan) => plan,
+            Err(Errno::INVAL) if self.is_behind(request) => {
+                self.map.behind.insert(id);
+                self.waiting.insert(id, waiting);
+                return;
+            }
             Err(error) => return self.finish(id, request, Err(error)),
         };
         match self.caps.handle_request(self.now, id, std::mem::take(&mut plan.demand)) {
@@ -362,6 +392,19 @@ impl Rank {
         self.finish(id, request, result);
     }
 
+    /// Whether a request may be right by maps that its client has, and the server has not.
+    fn is_behind(&self, request: &ClientRequest) -> bool {
+        let osd_epoch = match request.op {
+            ClientOp::SETXATTR => request.arguments.read::<SetxattrArguments>().osdmap_epoch,
+            ClientOp::SETLAYOUT | ClientOp::SETDIRLAYOUT | ClientOp::CREATE => 0,
+            _ => return false,
+        };
+        let DataPools { map_epoch, osd_epoch: own, .. } = self.map.pools;
+        // A rank that is not stored has no OSD map.
+        let is_newer = request.map_epoch > map_epoch || own.0 > 0 && osd_epoch > own.0;
+        is_newer && self.map.behind.len() < BEHIND_MAX
+    }
+
     /// A file that a plan cuts and that has not all its objects cut as the last truncation says.
     fn unfinished_cut(&self, plan: &Plan) -> Option<u64> {
         plan.operations.iter().find_map(|operation| {
@@ -395,8 +438,9 @@ impl Rank {
 
     fn planner(&self, client: u64, request: &ClientRequest) -> Planner<'_> {
         let next_ino = self.told_ino(client, request).unwrap_or(self.next_ino);
-        let MapValues { data_pool, max_file_size, .. } = self.map;
-        Planner { tree: &self.tree, next_ino, data_pool, max_file_size, client }
+        let MapValues { layout: default_layout, pools, max_file_size, .. } = &self.map;
+        let max_file_size = *max_file_size;
+        Planner { tree: &self.tree, next_ino, default_layout, pools, max_file_size, client }
     }
 
     /// The number that a predecessor has told the client for the inode that a request creates, unless it

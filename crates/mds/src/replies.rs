@@ -59,14 +59,20 @@ pub(crate) fn inode_stat(tree: &Tree, inode: &Inode, cap: ReplyCap) -> InodeStat
         rctime: sum.changed,
         symlink: inode.symlink.clone(),
         xattrs: encode_xattrs(&inode.xattrs.values),
-        quota: inode.quota.clone(),
+        quota: inode.policy.quota.clone(),
         btime: inode.btime,
         change_attr: inode.change_attr,
-        pin: NO_PIN,
+        pin: pin(inode),
         fscrypt_auth: inode.encryption.auth.clone(),
         fscrypt_file: inode.encryption.file.clone(),
         ..InodeStat::default()
     }
+}
+
+/// The rank that a directory is pinned to; -1 for none.
+fn pin(inode: &Inode) -> i32 {
+    let rank = inode.policy.pins.rank.and_then(|rank| i32::try_from(rank).ok()).unwrap_or(-1);
+    if inode.is_directory() { rank } else { NO_PIN }
 }
 
 /// Bytes that an entry with an inode has in a page, without its name: not fewer than are sent.

@@ -1,13 +1,15 @@
 //! Clients against a rank, by messages.
 
+mod layouts;
 mod permissions;
 mod sharing;
 
+use crate::layouts::DataPools;
 use crate::rank::reconnect;
 use crate::{ClientPeer, Rank};
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
-use types::{EntityName, Errno, PoolId, UTime};
+use types::{EntityName, Epoch, Errno, PoolId, UTime};
 use wire::client_request::{MkdirArguments, OpenArguments, ReaddirArguments, SetattrArguments};
 use wire::*;
 
@@ -32,6 +34,12 @@ fn peer(client: u64) -> ClientPeer {
     }
 }
 
+/// The data pools, by maps of an epoch.
+fn pools(epoch: u32) -> DataPools {
+    let names = [(PoolId(3), "data".to_owned()), (PoolId(5), "fast".to_owned())].into();
+    DataPools { names, map_epoch: epoch, osd_epoch: Epoch(epoch) }
+}
+
 impl World {
     fn new(clients: &[u64]) -> Self {
         let rank = Rank::new(Time(1_000_000_000), PoolId(3));
@@ -42,6 +50,7 @@ impl World {
             tid: 0,
             limited: Default::default(),
         };
+        world.rank.set_data_pools(&pools(1));
         for client in clients {
             world.open(*client);
         }

@@ -11,6 +11,8 @@ use wire::{FileLayout, QuotaInfo};
 const VERSION: u8 = 1;
 /// See `VERSION`.
 const COMPAT: u8 = 1;
+/// Most bytes of the values of an encrypting client; Linux has 40 and 8.
+const ENCRYPTION_MAX_BYTES: usize = 1024;
 /// Bits of the mode that tell the type (`S_IFMT`).
 const TYPE_MASK: u32 = 0o170_000;
 
@@ -121,6 +123,34 @@ pub struct Encryption {
     pub file: Bytes,
 }
 
+impl Encryption {
+    /// Whether the values are not too long. Longer ones are refused with EINVAL, and not taken from a flush.
+    pub(crate) fn fits(&self) -> bool {
+        self.auth.len() + self.file.len() <= ENCRYPTION_MAX_BYTES
+    }
+}
+
+/// Ranks that an administrator has chosen for a directory. One rank serves all directories, so they are only
+/// kept and shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pins {
+    /// The rank of the directory and of what is below it.
+    pub rank: Option<u32>,
+    /// Whether its subdirectories are distributed over all ranks.
+    pub is_distributed: bool,
+    /// Bits of the probability, a double, by which directories below it are; 0 for none.
+    pub random: u64,
+}
+
+/// Rules of a directory for what is below it, besides its layout.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Policy {
+    /// Bounds.
+    pub quota: QuotaInfo,
+    /// Ranks.
+    pub pins: Pins,
+}
+
 /// Bytes that a client may write: up to `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteRange {
@@ -197,8 +227,8 @@ pub struct Inode {
     pub xattrs: Xattrs,
     /// Ranges that clients may write, by client.
     pub write_ranges: BTreeMap<u64, WriteRange>,
-    /// Quota of a directory.
-    pub quota: QuotaInfo,
+    /// Rules of a directory.
+    pub policy: Policy,
     /// Opaque values of encrypting clients.
     pub encryption: Encryption,
 }
@@ -289,7 +319,8 @@ mod section {
     pub(super) const FSCRYPT: u16 = 1 << 5;
     pub(super) const DATA_END: u16 = 1 << 6;
     pub(super) const CUT: u16 = 1 << 7;
-    pub(super) const ALL: u16 = (1 << 8) - 1;
+    pub(super) const PINS: u16 = 1 << 10;
+    pub(super) const ALL: u16 = ((1 << 8) - 1) | PINS;
 }
 
 impl Inode {
@@ -299,10 +330,11 @@ impl Inode {
             | flag(!self.symlink.is_empty(), section::SYMLINK)
             | flag(!self.xattrs.values.is_empty(), section::XATTRS)
             | flag(!self.write_ranges.is_empty(), section::WRITE_RANGES)
-            | flag(self.quota != QuotaInfo::default(), section::QUOTA)
+            | flag(self.policy.quota != QuotaInfo::default(), section::QUOTA)
             | flag(self.encryption != Encryption::default(), section::FSCRYPT)
             | flag(self.truncation.data_end != 0, section::DATA_END)
             | flag(self.truncation.cut_until != 0, section::CUT)
+            | flag(self.policy.pins != Pins::default(), section::PINS)
     }
 }
 
@@ -327,7 +359,7 @@ impl Encode for Inode {
                 });
             }
             if sections & section::QUOTA != 0 {
-                w.value(&self.quota);
+                w.value(&self.policy.quota);
             }
             if sections & section::FSCRYPT != 0 {
                 w.value(&self.encryption.auth);
@@ -338,6 +370,11 @@ impl Encode for Inode {
             }
             if sections & section::CUT != 0 {
                 w.u64(self.truncation.cut_until);
+            }
+            if sections & section::PINS != 0 {
+                w.value(&self.policy.pins.rank);
+                w.bool(self.policy.pins.is_distributed);
+                w.u64(self.policy.pins.random);
             }
         });
     }
@@ -368,7 +405,7 @@ impl Decode for Inode {
                 inode.write_ranges = r.list("write ranges", range)?.into_iter().collect();
             }
             if sections & section::QUOTA != 0 {
-                inode.quota = r.value()?;
+                inode.policy.quota = r.value()?;
             }
             if sections & section::FSCRYPT != 0 {
                 inode.encryption = Encryption { auth: r.value()?, file: r.value()? };
@@ -378,6 +415,13 @@ impl Decode for Inode {
             }
             if sections & section::CUT != 0 {
                 inode.truncation.cut_until = r.u64("end of a cut")?;
+            }
+            if sections & section::PINS != 0 {
+                inode.policy.pins = Pins {
+                    rank: r.value()?,
+                    is_distributed: r.bool("distributed pin")?,
+                    random: r.u64("random pin")?,
+                };
             }
             Ok(inode)
         })
@@ -397,7 +441,10 @@ mod tests {
             symlink: "there".into(),
             xattrs: Xattrs { version: 0, values: [("user.a".into(), "b".into())].into() },
             write_ranges: [(7, WriteRange { end: 9 })].into(),
-            quota: QuotaInfo { max_bytes: 1, max_files: 0 },
+            policy: Policy {
+                quota: QuotaInfo { max_bytes: 1, max_files: 0 },
+                pins: Pins { rank: Some(1), is_distributed: true, random: 0.5f64.to_bits() },
+            },
             encryption: Encryption { auth: Bytes::new(), file: "size".into() },
             truncation: Truncation { data_end: 5, cut_until: 6, ..Truncation::default() },
             ..plain.clone()

@@ -36,7 +36,9 @@ pub use directory::{Entry, EntryKey, Page, PageStart, name_hash};
 pub use execute::{
     AttributeChange, Context, Done, Flush, FlushedFile, NewInode, Operation, SetAttributes, execute,
 };
-pub use inode::{Encryption, Ino, Inode, Kind, Owner, Statistics, Truncation, WriteRange, Xattrs};
+pub use inode::{
+    Encryption, Ino, Inode, Kind, Owner, Pins, Policy, Statistics, Truncation, WriteRange, Xattrs,
+};
 pub use load::{LoadError, Loader};
 pub use record::{EntryImage, Record};
 pub use row::{

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::FastMap;
 use types::UTime;
+use wire::FileLayout;
 
 /// Permissions of a new root directory.
 const ROOT_MODE: u32 = Kind::DIRECTORY_MODE | 0o755;
@@ -107,6 +108,18 @@ impl Tree {
             next = self.home(current).map(|(directory, _)| *directory);
         }
         false
+    }
+
+    /// The layout of an inode, or of the nearest directory above it that has one.
+    pub fn layout_of(&self, ino: Ino) -> Option<&FileLayout> {
+        let mut next = Some(ino);
+        while let Some(ino) = next {
+            if let Some(layout) = &self.get(ino)?.layout {
+                return Some(layout);
+            }
+            next = self.home(ino).map(|link| link.0);
+        }
+        None
     }
 
     /// Number of inodes.

@@ -4,8 +4,8 @@ mod arguments;
 
 pub use arguments::{
     FileLockArguments, GetattrArguments, LookupInoArguments, MkdirArguments, MknodArguments,
-    OpenArguments, ReaddirArguments, RequestArguments, SetattrArguments, SetxattrArguments,
-    TypedArguments, open_flags, setattr_mask,
+    OpenArguments, ReaddirArguments, RequestArguments, SetattrArguments, SetlayoutArguments,
+    SetxattrArguments, TypedArguments, open_flags, setattr_mask,
 };
 
 use crate::CapBits;

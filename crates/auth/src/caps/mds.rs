@@ -60,6 +60,8 @@ pub struct MdsAccess<'a> {
     pub writes: bool,
     /// The change is one that only the owner may make, whatever the mode: of mode, owner or times.
     pub requires_owner: bool,
+    /// The change is one of layout, quota or pin.
+    pub sets_policy: bool,
 }
 
 /// Level of access: the most that a client may do at a path, whatever its user.
@@ -85,6 +87,8 @@ pub struct MdsCaps {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct MdsGrant {
     writes: bool,
+    /// Whether layouts, quotas and pins may be set.
+    sets_policy: bool,
     /// `*`: also what is no access to files.
     everything: bool,
     file_system: Option<String>,
@@ -122,7 +126,8 @@ impl MdsCaps {
 
     /// Capabilities of a client without authentication.
     pub fn allow_all() -> Self {
-        let everything = MdsGrant { writes: true, everything: true, ..MdsGrant::default() };
+        let (writes, sets_policy) = (true, true);
+        let everything = MdsGrant { writes, sets_policy, everything: true, ..MdsGrant::default() };
         MdsCaps { text: "allow *".to_owned(), grants: vec![everything] }
     }
 
@@ -193,6 +198,7 @@ impl MdsGrant {
         self.covers(access.path)
             && self.is_for(&access.caller)
             && (!access.writes || self.writes && !is_squashed)
+            && (!access.sets_policy || self.sets_policy)
             && (self.uid.is_none() || self.permits(access))
     }
 
@@ -261,8 +267,19 @@ fn read_grant(s: &mut Scanner<'_>) -> Option<MdsGrant> {
     let network = s.network_clause().map(|text| Network::parse(&text));
     let names = path.iter().flat_map(|path| path.split('/')).filter(|name| !name.is_empty());
     let path = names.map(str::to_owned).collect();
-    let (writes, everything) = (flags != "r", matches!(flags, "*" | "all"));
-    Some(MdsGrant { writes, everything, file_system, path, squashes_root, uid, gids, network })
+    let everything = matches!(flags, "*" | "all");
+    let (writes, sets_policy) = (flags != "r", everything || flags.contains('p'));
+    Some(MdsGrant {
+        writes,
+        sets_policy,
+        everything,
+        file_system,
+        path,
+        squashes_root,
+        uid,
+        gids,
+        network,
+    })
 }
 
 fn read_gids(s: &mut Scanner<'_>) -> Option<Vec<u32>> {

@@ -1,12 +1,13 @@
 //! The pools: a client of the cluster, and the stored rank that speaks through it.
 
 use crate::Config;
+use crate::layouts::DataPools;
 use crate::log::Opened;
 use crate::rank::{Rank, evictions};
 use crate::store::{Failure, Setup, Store, Task};
 use auth::Entropy;
 use engine::{ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time};
-use maps::MdsMap;
+use maps::{MdsMap, OsdMap};
 use rados::{Client, Credentials, RequestRouter};
 use types::{EntityName, EntityType};
 
@@ -50,6 +51,11 @@ impl Cluster {
         if self.store.is_none() {
             self.store = Some(Store::open(now, setup));
         }
+    }
+
+    /// The newest map of the OSDs and pools.
+    pub fn osd_map(&self) -> Option<&OsdMap> {
+        self.client.osd_map()
     }
 
     /// Why the rank cannot be served.
@@ -157,4 +163,15 @@ pub(super) fn file_system_id(map: &MdsMap) -> [u8; 16] {
     id[8..12].copy_from_slice(&map.created.seconds.to_le_bytes());
     id[12..].copy_from_slice(&map.created.nanoseconds.to_le_bytes());
     id
+}
+
+/// Takes the data pools of newer maps.
+pub(super) fn learn_pools(pools: &mut DataPools, map: &MdsMap, osd_map: Option<&OsdMap>) {
+    let osd_epoch = osd_map.map(|map| map.epoch).unwrap_or_default();
+    if (pools.map_epoch, pools.osd_epoch) == (map.epoch.0, osd_epoch) {
+        return;
+    }
+    let name = |pool| osd_map.and_then(|map| map.pool_name(pool)).unwrap_or_default();
+    let names = map.data_pools.iter().map(|pool| (*pool, name(*pool).to_owned())).collect();
+    *pools = DataPools { names, map_epoch: map.epoch.0, osd_epoch };
 }

@@ -3,6 +3,7 @@
 mod tell;
 
 use super::*;
+use crate::store::Failure;
 use auth::AuthCaps;
 use maps::MdsInfo;
 use types::{EntityAddr, EntityAddrVec, EntityName, Epoch};

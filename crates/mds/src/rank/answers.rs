@@ -8,7 +8,7 @@ use bytes::Bytes;
 use namespace::{Ino, PageStart};
 use wire::{
     CapBits, ClientOp, ClientReply, CreatedInode, DirStat, DirectoryEntry, DirectoryPage,
-    InodeStat, ReplyDentry, readdir_flags, session_features,
+    FileLayout, InodeStat, ReplyDentry, readdir_flags, session_features,
 };
 
 impl Rank {
@@ -24,6 +24,9 @@ impl Rank {
         reply.target = shown.target.and_then(|ino| self.inode(ino, client, shown.wanted));
         if let (Some(page), Some(directory)) = (&shown.page, shown.target) {
             reply.extra = codec::encode_to_bytes(&self.page(client, directory, page));
+        }
+        if let Some(told) = &shown.told {
+            reply.extra = told.clone();
         }
         if shown.tells_created && created != 0 {
             reply.extra = self.created(client, created);
@@ -50,7 +53,16 @@ impl Rank {
     fn inode(&mut self, ino: Ino, client: u64, wanted: CapBits) -> Option<InodeStat> {
         let inode = self.tree.get(ino)?;
         let issue = self.issue_of(client, inode, wanted);
-        Some(inode_with_cap(&self.tree, &mut self.caps, self.now, inode, issue))
+        let stat = inode_with_cap(&self.tree, &mut self.caps, self.now, inode, issue);
+        Some(InodeStat { layout: self.shown_layout(ino), ..stat })
+    }
+
+    /// The layout that an inode has itself; of the root always one.
+    pub(super) fn shown_layout(&self, ino: Ino) -> FileLayout {
+        let own = self.tree.get(ino).and_then(|inode| inode.layout.clone());
+        let default =
+            || if ino == Ino::ROOT { self.map.layout.clone() } else { FileLayout::default() };
+        own.unwrap_or_else(default)
     }
 
     fn dentry(&mut self, client: u64, entry: &(Ino, Bytes)) -> Option<ReplyDentry> {

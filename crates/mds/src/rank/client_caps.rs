@@ -7,7 +7,9 @@ use crate::replies::{inode_stat, max_size};
 use bytes::Bytes;
 use engine::Message;
 use fscaps::{Notice, Output};
-use namespace::{AttributeChange, Context, Flush, FlushedFile, Ino, Inode, Operation, WriteRange};
+use namespace::{
+    AttributeChange, Context, Encryption, Flush, FlushedFile, Ino, Inode, Operation, WriteRange,
+};
 use std::collections::BTreeMap;
 use types::{SnapId, features};
 use wire::inode_stat::{decode_xattrs, encode_xattrs};
@@ -93,6 +95,7 @@ impl Rank {
         };
         let changes_file = dirty.intersects(CapBits::FILE_EXCL | CapBits::FILE_WRITE);
         let changes_auth = dirty.contains(CapBits::AUTH_EXCL);
+        let changed = |is: bool, value: &Bytes| if is { value.clone() } else { Bytes::new() };
         let flush = Flush {
             auth: changes_auth.then_some((message.mode, message.uid, message.gid)),
             xattrs: xattrs.filter(|_| dirty.contains(CapBits::XATTR_EXCL)),
@@ -100,6 +103,10 @@ impl Rank {
             ctime: message.ctime,
             change_attr: message.change_attr,
             btime: message.btime,
+            encryption: Encryption {
+                auth: changed(changes_auth, &message.fscrypt_auth),
+                file: changed(changes_file, &message.fscrypt_file),
+            },
         };
         self.change(ino, AttributeChange::Flush(flush));
     }
@@ -311,9 +318,11 @@ impl Rank {
             mtime: stat.mtime,
             atime: stat.atime,
             ctime: stat.ctime,
-            layout: stat.layout,
+            layout: self.shown_layout(Ino(notice.ino.0)),
             time_warp_seq: stat.time_warp_seq,
             btime: stat.btime,
+            fscrypt_auth: stat.fscrypt_auth,
+            fscrypt_file: stat.fscrypt_file,
             change_attr: stat.change_attr,
             files: stat.files as i64,
             subdirs: stat.subdirs as i64,

@@ -247,3 +247,26 @@ fn an_open_file_without_a_name_is_used_as_before() {
     world.open(4);
     assert_eq!(world.ask(4, other).result, DENIED, "it has never opened it");
 }
+
+#[test]
+fn layouts_need_a_right_of_their_own() {
+    for (text, expected) in [("allow rw", DENIED), ("allow rwp", 0), ("allow *", 0)] {
+        let mut world = World::limited(text);
+        world.mounts("/").unwrap();
+        let path2 = FilePath { ino: 0, path: "ceph.dir.layout.pool".into() };
+        let set = ClientRequest { path2, data: "fast".into(), ..request(ClientOp::SETXATTR, "a") };
+        assert_eq!(world.ask(2, set).result, expected, "{text}");
+        let arguments = OpenArguments { flags: open_flags::CREATE, pool: 5, ..Default::default() };
+        let arguments = RequestArguments::of(&arguments);
+        let made = world.ask(2, ClientRequest { arguments, ..create("a/own") });
+        assert_eq!(made.result, expected, "{text}");
+    }
+    // Attributes out of its reach are not told either.
+    let mut world = World::limited("allow rwp path=/a");
+    world.mounts("/a").unwrap();
+    let path2 = FilePath { ino: 0, path: "ceph.dir.layout.json".into() };
+    for (path, expected) in [("a", 0), ("b", DENIED)] {
+        let get = ClientRequest { path2: path2.clone(), ..request(ClientOp::GETVXATTR, path) };
+        assert_eq!(world.ask(2, get).result, expected, "{path}");
+    }
+}

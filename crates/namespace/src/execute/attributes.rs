@@ -3,7 +3,7 @@
 use super::images::image_record;
 use super::operation::{Context, Done};
 use super::values::{AttributeChange, Flush, FlushedFile, SetAttributes};
-use crate::inode::{Owner, Truncation, Xattrs};
+use crate::inode::{Encryption, Owner, Truncation, Xattrs};
 use crate::{Ino, Inode, Kind, Tree};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use wire::FileLayout;
 
 /// Bits of the mode that `chmod` changes.
 const PERMISSIONS: u32 = 0o7777;
-/// Set-user-id and set-group-id.
-const SET_IDS: u32 = 0o6000;
-/// Set-group-id counts only with the right to execute.
-const GROUP_EXECUTE: u32 = 0o010;
+const SET_USER_ID: u32 = 0o4000;
+const SET_GROUP_ID: u32 = 0o2000;
+/// The rights to execute.
+const EXECUTE: u32 = 0o111;
 /// Most bytes of names and values of extended attributes. More is ENOSPC, as of local file systems; a flush
 /// of more leaves them as they are.
 const XATTRS_MAX_BYTES: usize = 64 << 10;
@@ -40,6 +40,12 @@ pub(super) fn change(
                 inode.truncation.cut_until = 0;
             }
         }
+        AttributeChange::Layout(layout) => set_layout(&mut inode, layout.as_ref(), context)?,
+        AttributeChange::Pins(pins) if inode.is_directory() => {
+            inode.policy.pins = *pins;
+            inode.touch(context.now);
+        }
+        AttributeChange::Pins(_) => return Err(Errno::INVAL),
         AttributeChange::SetXattr { name, value, must_create, must_replace } => {
             let exists = inode.xattrs.values.contains_key(name);
             if *must_create && exists {
@@ -86,16 +92,37 @@ fn changed_xattrs(inode: &mut Inode, context: &Context) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Data that is there, or that may be on its way from before a truncation, would be lost. Encrypting clients
+/// compute places of blocks.
+fn set_layout(
+    inode: &mut Inode,
+    layout: Option<&FileLayout>,
+    context: &Context,
+) -> Result<(), Errno> {
+    let is_fitting = match inode.kind() {
+        Kind::File => layout.is_some(),
+        Kind::Directory => true,
+        Kind::Symlink | Kind::Special => false,
+    };
+    if !is_fitting || !inode.encryption.auth.is_empty() {
+        return Err(Errno::INVAL);
+    }
+    if inode.is_file() && (inode.size > 0 || inode.truncation.seq > 1) {
+        return Err(Errno::NOTEMPTY);
+    }
+    inode.layout = layout.cloned();
+    inode.touch(context.now);
+    Ok(())
+}
+
 fn set_attributes(inode: &mut Inode, set: &SetAttributes, context: &Context) -> Result<(), Errno> {
     if let Some(size) = set.size {
         set_size(inode, size, context)?;
     }
-    if let Some(mode) = set.mode {
-        inode.mode = inode.mode & !PERMISSIONS | mode & PERMISSIONS;
-    }
-    if set.kill_set_ids {
-        let group = inode.mode & GROUP_EXECUTE != 0;
-        inode.mode &= !(SET_IDS & if group { SET_IDS } else { 0o4000 });
+    match set.mode {
+        Some(mode) => inode.mode = inode.mode & !PERMISSIONS | mode & PERMISSIONS,
+        None if inode.is_file() => inode.mode &= !set_ids_that_go(inode.mode, set),
+        None => {}
     }
     inode.owner.uid = set.uid.unwrap_or(inode.owner.uid);
     inode.owner.gid = set.gid.unwrap_or(inode.owner.gid);
@@ -105,11 +132,27 @@ fn set_attributes(inode: &mut Inode, set: &SetAttributes, context: &Context) -> 
         inode.time_warp_seq = inode.time_warp_seq.saturating_add(1);
     }
     inode.btime = set.btime.unwrap_or(inode.btime);
-    let encryption = &mut inode.encryption;
-    encryption.auth = set.fscrypt_auth.clone().unwrap_or_else(|| encryption.auth.clone());
-    encryption.file = set.fscrypt_file.clone().unwrap_or_else(|| encryption.file.clone());
+    let encryption = &inode.encryption;
+    let encryption = Encryption {
+        auth: set.fscrypt_auth.clone().unwrap_or_else(|| encryption.auth.clone()),
+        file: set.fscrypt_file.clone().unwrap_or_else(|| encryption.file.clone()),
+    };
+    if !encryption.fits() {
+        return Err(Errno::INVAL);
+    }
+    inode.encryption = encryption;
     inode.touch(context.now);
     Ok(())
+}
+
+/// A file that another user gets, or writes, does not go on to be executed as its old owner.
+fn set_ids_that_go(mode: u32, set: &SetAttributes) -> u32 {
+    let changes_hands = set.uid.is_some() || set.gid.is_some() || set.kill_set_ids;
+    if changes_hands && mode & EXECUTE != 0 {
+        return SET_USER_ID | SET_GROUP_ID;
+    }
+    let bit = |goes: bool, bit: u32| if goes { bit } else { 0 };
+    bit(set.kill_set_user_id, SET_USER_ID) | bit(set.kill_set_group_id, SET_GROUP_ID)
 }
 
 fn set_size(inode: &mut Inode, size: u64, context: &Context) -> Result<(), Errno> {
@@ -148,6 +191,13 @@ fn apply_flush(inode: &mut Inode, flush: &Flush) {
     }
     if let Some(file) = &flush.file {
         flush_file(inode, file);
+    }
+    let Encryption { auth, file } = &flush.encryption;
+    let old = &inode.encryption;
+    let or = |new: &Bytes, old: &Bytes| if new.is_empty() { old.clone() } else { new.clone() };
+    let encryption = Encryption { auth: or(auth, &old.auth), file: or(file, &old.file) };
+    if encryption.fits() {
+        inode.encryption = encryption;
     }
     if flush.btime != UTime::ZERO && flush.auth.is_some() {
         inode.btime = flush.btime;

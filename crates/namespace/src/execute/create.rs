@@ -8,14 +8,11 @@ use crate::walk::check_name;
 use crate::{EntryImage, Ino, Inode, Kind, Record, Tree};
 use bytes::Bytes;
 use types::Errno;
-use wire::FileLayout;
 
 /// A directory with this bit gives its group to what is created in it.
 const SET_GROUP_ID: u32 = 0o2000;
 /// Longest target of a symbolic link in bytes. A longer one is ENAMETOOLONG.
 const SYMLINK_MAX_BYTES: usize = 4096;
-/// Most bytes of the values of an encrypting client; Linux has 40 and 8. More is EINVAL.
-const ENCRYPTION_MAX_BYTES: usize = 1024;
 
 pub(super) fn create(
     tree: &Tree,
@@ -39,7 +36,7 @@ pub(super) fn create(
     if new.symlink.len() > SYMLINK_MAX_BYTES {
         return Err(Errno::NAMETOOLONG);
     }
-    if new.encryption.auth.len() + new.encryption.file.len() > ENCRYPTION_MAX_BYTES {
+    if !new.encryption.fits() {
         return Err(Errno::INVAL);
     }
     let inode = new_inode(tree, parent, new, context);
@@ -53,7 +50,7 @@ fn new_inode(tree: &Tree, parent: &Inode, new: &NewInode, context: &Context) -> 
     let kind = Kind::of(new.mode);
     let gives_group = parent.mode & SET_GROUP_ID != 0;
     let inherited = if gives_group && kind == Kind::Directory { SET_GROUP_ID } else { 0 };
-    let layout = || new.layout.clone().or_else(|| inherited_layout(tree, parent.ino));
+    let layout = || new.layout.clone().or_else(|| tree.layout_of(parent.ino).cloned());
     let is_file = kind == Kind::File;
     Inode {
         ino: new.ino,
@@ -78,16 +75,4 @@ fn new_inode(tree: &Tree, parent: &Inode, new: &NewInode, context: &Context) -> 
         encryption: new.encryption.clone(),
         ..Inode::default()
     }
-}
-
-/// The layout of a directory or of the nearest one above that has one.
-fn inherited_layout(tree: &Tree, directory: Ino) -> Option<FileLayout> {
-    let mut next = Some(directory);
-    while let Some(ino) = next {
-        if let Some(layout) = &tree.get(ino)?.layout {
-            return Some(layout.clone());
-        }
-        next = tree.home(ino).map(|link| link.0);
-    }
-    None
 }

@@ -419,3 +419,56 @@ fn a_flush_and_a_creation_are_bounded_as_requests_are() {
     let new = NewInode { mode: FILE, encryption, ..NewInode::default() };
     assert_eq!(world.create_with(Ino::ROOT, "other", new), Err(Errno::INVAL));
 }
+
+#[test]
+fn a_file_that_changes_hands_is_not_executed_as_its_old_owner() {
+    let mut world = World::new();
+    let set = SetAttributes::default();
+    let (owner, ids) = (
+        SetAttributes { uid: Some(7), ..set.clone() },
+        SetAttributes { kill_set_ids: true, ..set.clone() },
+    );
+    let user = SetAttributes { kill_set_user_id: true, ..set.clone() };
+    let group = SetAttributes { kill_set_group_id: true, ..set };
+    let with_mode = SetAttributes { mode: Some(0o6755), ..owner.clone() };
+    for (number, (mode, set, expected)) in [
+        (0o6700, &owner, 0o700),
+        (0o6666, &owner, 0o6666),
+        (0o6710, &ids, 0o710),
+        (0o6666, &ids, 0o6666),
+        (0o6666, &user, 0o2666),
+        (0o6666, &group, 0o4666),
+        (0o644, &with_mode, 0o6755),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = Box::leak(number.to_string().into_boxed_str());
+        let file = world.create(Ino::ROOT, name, Kind::FILE_MODE | mode).unwrap();
+        world.change(file, AttributeChange::Set(set.clone())).unwrap();
+        assert_eq!(world.get(file).mode & 0o7777, expected, "{mode:o} {set:?}");
+    }
+    let directory = world.create(Ino::ROOT, "directory", Kind::DIRECTORY_MODE | 0o6755).unwrap();
+    world.change(directory, AttributeChange::Set(owner)).unwrap();
+    assert_eq!(world.get(directory).mode & 0o7777, 0o6755);
+}
+
+#[test]
+fn values_of_encrypting_clients_are_set_and_flushed() {
+    let mut world = World::new();
+    let file = world.file(Ino::ROOT, "file");
+    let encryption = |auth: &'static str, file: &'static str| crate::Encryption {
+        auth: auth.into(),
+        file: file.into(),
+    };
+    let set = SetAttributes { fscrypt_auth: Some("a".into()), ..SetAttributes::default() };
+    world.change(file, AttributeChange::Set(set.clone())).unwrap();
+    assert_eq!(world.get(file).encryption, encryption("a", ""));
+    let flush = Flush { encryption: encryption("", "f"), ..Flush::default() };
+    world.change(file, AttributeChange::Flush(flush)).unwrap();
+    assert_eq!(world.get(file).encryption, encryption("a", "f"));
+    let large = SetAttributes { fscrypt_auth: Some(vec![0; 2000].into()), ..set };
+    assert_eq!(world.change(file, AttributeChange::Set(large)).unwrap_err(), Errno::INVAL);
+    let layout = AttributeChange::Layout(Some(FileLayout::simple(PoolId(3))));
+    assert_eq!(world.change(file, layout).unwrap_err(), Errno::INVAL, "blocks have their places");
+}

@@ -1,7 +1,7 @@
 //! Properties of new inodes, and changes of attributes.
 
 use crate::Ino;
-use crate::inode::{Encryption, WriteRange};
+use crate::inode::{Encryption, Pins, WriteRange};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::UTime;
@@ -47,6 +47,11 @@ pub enum AttributeChange {
         /// Its number; nothing changes if there was another one.
         seq: u32,
     },
+    /// The layout of a file without data, or of files that are created below a directory. `None` of a
+    /// directory is that of the directory above it.
+    Layout(Option<FileLayout>),
+    /// The pins of a directory.
+    Pins(Pins),
     /// An extended attribute.
     SetXattr {
         /// Its name.
@@ -82,8 +87,12 @@ pub struct SetAttributes {
     pub btime: Option<UTime>,
     /// Size of a file.
     pub size: Option<u64>,
-    /// Whether set-user-id and set-group-id go.
+    /// Whether set-user-id and set-group-id go if the file may be executed.
     pub kill_set_ids: bool,
+    /// Whether set-user-id goes.
+    pub kill_set_user_id: bool,
+    /// Whether set-group-id goes.
+    pub kill_set_group_id: bool,
     /// Encryption context.
     pub fscrypt_auth: Option<Bytes>,
     /// Encrypted size.
@@ -105,6 +114,8 @@ pub struct Flush {
     pub change_attr: u64,
     /// Time of creation; zero if not known.
     pub btime: UTime,
+    /// Values of encrypting clients; an empty one is not changed.
+    pub encryption: Encryption,
 }
 
 /// State of a file's data as a client that writes it knows it.

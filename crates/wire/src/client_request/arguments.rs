@@ -50,8 +50,16 @@ pub mod setattr_mask {
     pub const ATIME_NOW: u32 = 1 << 8;
     /// Time of creation.
     pub const BTIME: u32 = 1 << 9;
-    /// Set-user-id and set-group-id bits are removed.
+    /// Set-user-id and set-group-id bits are removed if the file may be executed.
     pub const KILL_SGUID: u32 = 1 << 10;
+    /// Encryption context.
+    pub const FSCRYPT_AUTH: u32 = 1 << 11;
+    /// Encrypted size.
+    pub const FSCRYPT_FILE: u32 = 1 << 12;
+    /// The set-user-id bit is removed.
+    pub const KILL_SUID: u32 = 1 << 13;
+    /// The set-group-id bit is removed.
+    pub const KILL_SGID: u32 = 1 << 14;
 }
 
 /// The arguments as they travel. [`RequestArguments::read`] gives them their meaning.
@@ -211,6 +219,26 @@ arguments! {
         mask: CapBits;
         /// Size of the file that is cut, as the client knows it.
         old_size: u64;
+    }
+}
+
+arguments! {
+    /// Arguments of `setlayout` and `setdirlayout`. A number that is 0 stays as it is.
+    SetlayoutArguments {
+        /// Bytes that follow each other in one object.
+        stripe_unit: u32;
+        /// Number of objects over which the units of a stripe are spread.
+        stripe_count: u32;
+        /// Bytes of a full object.
+        object_size: u32;
+        /// Unused.
+        cas_hash: u32;
+        /// Unused.
+        object_stripe_unit: u32;
+        /// Unused.
+        unused: u32;
+        /// The data pool.
+        pool: i32;
     }
 }
 

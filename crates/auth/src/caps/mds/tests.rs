@@ -103,6 +103,7 @@ fn requests_are_allowed_by_one_grant_with_path_user_and_mode() {
             reads,
             writes,
             requires_owner: false,
+            sets_policy: false,
         };
         let caps = MdsCaps::parse(text).unwrap();
         assert_eq!(caps.allow(&access), is_allowed, "{text} {access:?}");
@@ -122,6 +123,7 @@ fn a_named_user_changes_mode_and_owner_of_its_own_inodes_only() {
             reads: false,
             writes: true,
             requires_owner: true,
+            sets_policy: false,
         })
     };
     assert!(allows(1000, None), "its mode does not matter");
