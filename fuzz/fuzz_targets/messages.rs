@@ -81,6 +81,8 @@ fuzz_target!(|input: &[u8]| {
         wire::ClientCapRelease,
         wire::ClientLease,
         wire::ClientQuota,
+        wire::ClientReclaim,
+        wire::ClientReclaimReply,
         wire::ClientReconnect,
         wire::internal::RotatingSecrets,
         wire::internal::RotatingSecretsRequest,

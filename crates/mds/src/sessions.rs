@@ -8,6 +8,7 @@ use wire::session_features;
 
 /// Features of this server. A session has those of them that its client has, too.
 pub(crate) const FEATURES: u64 = session_features::REPLY_ENCODING
+    | session_features::RECLAIM_CLIENT
     | session_features::LAZY_CAP_WANTED
     | session_features::MULTI_RECONNECT
     | session_features::METRIC_COLLECT
@@ -174,6 +175,8 @@ pub(crate) struct Counted {
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     open: BTreeMap<u64, Session>,
+    /// Clients that wait for the end of another one's session.
+    awaiting: BTreeMap<u64, u64>,
     /// Events in all of them.
     pub counted: Counted,
 }
@@ -182,7 +185,7 @@ impl Sessions {
     /// Sessions of a predecessor.
     pub fn restored(now: Time, images: BTreeMap<u64, SessionImage>) -> Self {
         let open = images.into_iter().map(|(client, image)| (client, Session::new(now, image)));
-        Sessions { open: open.collect(), counted: Counted::default() }
+        Sessions { open: open.collect(), ..Sessions::default() }
     }
 
     /// Opens a session, or keeps the one that is open.
@@ -206,8 +209,22 @@ impl Sessions {
         self.open.iter().map(|(client, session)| (*client, session))
     }
 
+    /// A client waits for the end of another one's session.
+    pub fn await_end(&mut self, client: u64, other: u64) {
+        self.awaiting.insert(client, other);
+    }
+
+    /// Clients that have waited for the end of a session.
+    pub fn take_awaiting(&mut self, ended: u64) -> Vec<u64> {
+        let waiting = self.awaiting.iter().filter(|(_, other)| **other == ended);
+        let waiting: Vec<u64> = waiting.map(|(client, _)| *client).collect();
+        self.awaiting.retain(|_, other| *other != ended);
+        waiting
+    }
+
     /// Ends a session; whether there was one.
     pub fn close(&mut self, client: u64) -> bool {
+        self.awaiting.remove(&client);
         self.open.remove(&client).is_some()
     }
 }

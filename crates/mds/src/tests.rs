@@ -2,6 +2,7 @@
 
 mod layouts;
 mod permissions;
+mod reclaims;
 mod sharing;
 
 use crate::layouts::DataPools;

@@ -19,6 +19,7 @@ mod body;
 pub mod auth_exchange;
 pub mod cap_bits;
 pub mod client_caps;
+pub mod client_reclaim;
 pub mod client_reconnect;
 pub mod client_reply;
 pub mod client_request;
@@ -66,6 +67,7 @@ pub use cap_bits::CapBits;
 pub use client_caps::{
     CapItem, CapOp, ClientCapRelease, ClientCaps, ClientLease, ClientQuota, client_caps_flags,
 };
+pub use client_reclaim::{ClientReclaim, ClientReclaimReply};
 pub use client_reconnect::{ClaimedCap, ClaimedRealm, ClientReconnect};
 pub use client_reply::{
     ClientReply, CreatedInode, DirectoryEntry, DirectoryPage, ReplyDentry, VirtualAttribute,

@@ -3,10 +3,13 @@
 use super::Rank;
 use crate::change::Change;
 use crate::peer::ClientPeer;
-use crate::sessions::{NEEDED_FEATURES, SessionImage};
+use crate::sessions::{NEEDED_FEATURES, Session, SessionImage};
 use namespace::Ino;
-use wire::{ClientSession, FeatureBits, MessageBody, SessionOp};
+use types::{EntityAddrVec, Errno};
+use wire::{ClientReclaim, ClientReclaimReply, ClientSession, FeatureBits, MessageBody, SessionOp};
 
+/// The fact by which a client names itself to later ones.
+const UUID: &str = "uuid";
 /// Bytes of the facts that a client tells about itself. A client with more is rejected.
 const METADATA_MAX_BYTES: usize = 16 << 10;
 
@@ -109,12 +112,15 @@ pub(super) fn end(rank: &mut Rank, client: u64, sequence: u64) -> Vec<Ino> {
     rank.unheard.remove(&client);
     rank.permissions.forget(client);
     let mut released = Vec::new();
+    let session = rank.sessions.get(client);
+    let addrs = session.map(|session| session.image().addrs.clone()).unwrap_or_default();
     if rank.sessions.close(client) {
         rank.log.change_session(client, &Change::SessionGone(client));
         released = release_all(rank, client);
     }
     rank.outbox.end_session(client);
     rank.send(client, ClientSession::new(SessionOp::CLOSE, sequence).encode(0));
+    answer_reclaims(rank, client, &addrs);
     released
 }
 
@@ -126,4 +132,53 @@ fn release_all(rank: &mut Rank, client: u64) -> Vec<Ino> {
     let released = rank.caps.close_session(rank.now, client);
     rank.take_cap_outputs();
     released.into_iter().map(|ino| Ino(ino.0)).collect()
+}
+
+/// A client ends the session of another one, of which it knows the name: a server of another protocol that
+/// starts again does so with what its former run has left.
+pub(super) fn reclaim(rank: &mut Rank, client: u64, message: &ClientReclaim) {
+    if message.flags & ClientReclaim::FINISH != 0 {
+        return;
+    }
+    if message.flags != ClientReclaim::RESET {
+        return refuse_reclaim(rank, client, Errno::NOTSUPP);
+    }
+    let Some(other) = named(rank, client, &message.uuid) else {
+        return answer_reclaim(rank, client, &ClientReclaimReply::default());
+    };
+    let name = |id| rank.sessions.get(id).map(|session| &session.image().name);
+    if name(client) != name(other) {
+        return refuse_reclaim(rank, client, Errno::PERM);
+    }
+    rank.sessions.await_end(client, other);
+    tracing::info!(client, other, uuid = message.uuid, "a client ends the session of another one");
+    if rank.log.is_stored() {
+        rank.evicting.insert(other);
+    } else {
+        close(rank, other, 0);
+    }
+}
+
+/// Another client with this name.
+fn named(rank: &Rank, client: u64, uuid: &str) -> Option<u64> {
+    let mut others = rank.sessions.iter().filter(|(id, _)| *id != client);
+    let uuid_of = |session: &Session| session.image().metadata.get(UUID).cloned();
+    others.find(|(_, session)| uuid_of(session).as_deref() == Some(uuid)).map(|(id, _)| id)
+}
+
+/// A session has ended, of a client with these addresses: those that have ended it may go on.
+fn answer_reclaims(rank: &mut Rank, client: u64, addrs: &EntityAddrVec) {
+    for waiting in rank.sessions.take_awaiting(client) {
+        let (epoch, addrs) = (rank.barrier.0, addrs.clone());
+        answer_reclaim(rank, waiting, &ClientReclaimReply { result: 0, epoch, addrs });
+    }
+}
+
+fn refuse_reclaim(rank: &mut Rank, client: u64, error: Errno) {
+    let result = error.negative();
+    answer_reclaim(rank, client, &ClientReclaimReply { result, ..Default::default() });
+}
+
+fn answer_reclaim(rank: &mut Rank, client: u64, reply: &ClientReclaimReply) {
+    rank.send(client, reply.encode(types::features::SUPPORTED));
 }

@@ -4,8 +4,8 @@ use super::{Rank, client_sessions};
 use crate::peer::ClientPeer;
 use engine::{Message, Time};
 use wire::{
-    ClientCapRelease, ClientCaps, ClientLease, ClientReconnect, ClientRequest, ClientSession,
-    MessageBody, PeerFault, SessionOp, decode_from_peer,
+    ClientCapRelease, ClientCaps, ClientLease, ClientReclaim, ClientReconnect, ClientRequest,
+    ClientSession, MessageBody, PeerFault, SessionOp, decode_from_peer,
 };
 
 /// Messages from clients that are taken and have no effect yet: metrics.
@@ -48,6 +48,9 @@ pub(super) fn handle(
             // Its connection was lost, or it comes too late: what it claims may be another client's by
             // now. It opens a new session.
             ClientReconnect::KIND => client_sessions::drop_unheard(rank, client),
+            ClientReclaim::KIND => {
+                client_sessions::reclaim(rank, client, &decode_from_peer(message)?);
+            }
             ClientLease::KIND => rank.handle_lease(client, decode_from_peer(message)?),
             kind if WITHOUT_EFFECT.contains(&kind) => {}
             kind => return Err(PeerFault::NotExpected { kind }),
