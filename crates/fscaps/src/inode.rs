@@ -129,11 +129,16 @@ impl InodeCaps {
         let mut readers =
             accesses.filter(|(id, access)| reads(id, access)).map(|(id, _)| id.client);
         match resting {
-            State::Excl(loner) if readers.any(|client| client != loner) => match is_file {
-                // Buffers of the loner survive.
-                true => State::Lock(0),
-                false => State::Sync,
-            },
+            State::Excl(loner) if readers.any(|client| client != loner) => {
+                let wanted = self.holders[&loner].wanted();
+                let reads_only = wanted.contains(CapBits::FILE_READ) && !wanted.intersects(WRITING);
+                match is_file && !reads_only {
+                    // Buffers of the loner survive.
+                    true => State::Lock(0),
+                    // A client that reads keeps what it reads by.
+                    false => State::Sync,
+                }
+            }
             State::Mix if readers.next().is_some() => State::Sync,
             resting => resting,
         }

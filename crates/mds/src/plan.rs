@@ -10,11 +10,13 @@ use namespace::{
     AttributeChange, Encryption, Ino, Kind, NewInode, Operation, PageStart, Place, SetAttributes,
     Tree, WriteRange,
 };
+use std::collections::BTreeMap;
 use types::Errno;
 use wire::client_request::{
     GetattrArguments, LookupInoArguments, MkdirArguments, MknodArguments, OpenArguments,
     ReaddirArguments, SetattrArguments,
 };
+use wire::inode_stat::decode_xattrs;
 use wire::{CapBits, ClientOp, ClientRequest, FileLayout, FilePath, open_flags, setattr_mask};
 
 /// Most entries of a page of a directory. Of more, the client asks for the next page.
@@ -348,7 +350,7 @@ impl Planner<'_> {
         let layout = self.wanted_layout(entry.0, &arguments)?;
         let unit = caps::unit_of(layout.as_ref().unwrap_or_else(|| self.layout_of(entry.0)));
         let writer = Some((self.client, WriteRange { end: range_end(unit, 0) }));
-        let new = NewInode { writer, layout, ..self.new_inode(request, mode) };
+        let new = NewInode { writer, layout, ..self.new_inode(request, mode)? };
         let mut plan = self.creation(entry, new);
         plan.shown.wanted = wanted_by(arguments.flags);
         plan.shown.tells_created = true;
@@ -360,11 +362,11 @@ impl Planner<'_> {
         let new = match request.op {
             ClientOp::MKDIR => {
                 let MkdirArguments { mode } = request.arguments.read();
-                self.new_inode(request, Kind::DIRECTORY_MODE | mode & 0o7777)
+                self.new_inode(request, Kind::DIRECTORY_MODE | mode & 0o7777)?
             }
             ClientOp::SYMLINK => {
                 let symlink = request.path2.path.clone();
-                NewInode { symlink, ..self.new_inode(request, Kind::SYMLINK_MODE | 0o777) }
+                NewInode { symlink, ..self.new_inode(request, Kind::SYMLINK_MODE | 0o777)? }
             }
             _ => {
                 let MknodArguments { mode, rdev } = request.arguments.read();
@@ -373,21 +375,22 @@ impl Planner<'_> {
                 if mode > 0o177_777 || !matches!(Kind::of(mode), Kind::File | Kind::Special) {
                     return Err(Errno::INVAL);
                 }
-                NewInode { rdev, ..self.new_inode(request, mode) }
+                NewInode { rdev, ..self.new_inode(request, mode)? }
             }
         };
         Ok(self.creation(entry, new))
     }
 
-    fn new_inode(&self, request: &ClientRequest, mode: u32) -> NewInode {
+    fn new_inode(&self, request: &ClientRequest, mode: u32) -> Result<NewInode, Errno> {
         let (auth, file) = (request.fscrypt_auth.clone(), request.fscrypt_file.clone());
-        NewInode {
+        Ok(NewInode {
             ino: self.next_ino,
             mode,
             default_layout: self.default_layout.clone(),
             encryption: Encryption { auth, file },
+            xattrs: new_xattrs(&request.data)?,
             ..NewInode::default()
-        }
+        })
     }
 
     fn creation(&self, entry: (Ino, Bytes), new: NewInode) -> Plan {
@@ -405,6 +408,9 @@ impl Planner<'_> {
     }
 
     fn remove(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        if ends_in_dots(&request.path) {
+            return Err(Errno::NOTEMPTY);
+        }
         let (entry, target) = self.entry(&request.path)?;
         let (directory, name) = entry.clone();
         let operation = match request.op {
@@ -423,6 +429,9 @@ impl Planner<'_> {
 
     /// The first path is the new name, the second one the old.
     fn rename(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        if ends_in_dots(&request.path) || ends_in_dots(&request.path2) {
+            return Err(Errno::BUSY);
+        }
         let (to, replaced) = self.entry(&request.path)?;
         let (from, ino) = self.entry(&request.path2)?;
         let operation = Operation::Rename { from: from.clone(), to: to.clone() };
@@ -464,6 +473,21 @@ impl Planner<'_> {
         let plan = Plan { operations: vec![change_of(ino, change)], shown, ..Plan::default() };
         plan.with(ino, Access::change(groups))
     }
+}
+
+/// Whether the last name of a path means a directory that it is in.
+fn ends_in_dots(path: &FilePath) -> bool {
+    matches!(path.names().last(), Some(b"." | b".."))
+}
+
+/// Attributes that a client gives a new inode: access control lists that the directory hands down.
+fn new_xattrs(data: &[u8]) -> Result<BTreeMap<Bytes, Bytes>, Errno> {
+    if data.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let xattrs = decode_xattrs(data).map_err(|_| Errno::INVAL)?;
+    let is_virtual = |name: &Bytes| name.starts_with(b"ceph.");
+    if xattrs.keys().any(is_virtual) { Err(Errno::INVAL) } else { Ok(xattrs) }
 }
 
 fn change_of(ino: Ino, change: AttributeChange) -> Operation {

@@ -1,5 +1,6 @@
 //! Clients against a rank, by messages.
 
+mod attributes;
 mod layouts;
 mod permissions;
 mod reclaims;
@@ -544,6 +545,21 @@ fn a_client_that_comes_back_to_an_active_server_gets_a_new_session() {
     assert_eq!(world.take::<ClientSession>(1).op, SessionOp::CLOSE);
     let found = world.ask(2, request(ClientOp::LOOKUP, "file"));
     assert_eq!(found.result, 0, "nothing of the first client's is waited for");
+}
+
+#[test]
+fn a_directory_has_no_entry_for_itself_or_the_one_above() {
+    let mut world = World::new(&[1]);
+    world.ask(1, mkdir("dir"));
+    for dots in ["dir/.", "dir/.."] {
+        let removed = world.ask(1, request(ClientOp::RMDIR, dots)).result;
+        assert_eq!(removed, Errno::NOTEMPTY.negative(), "{dots}");
+        for (new, old) in [("new", dots), (dots, "dir")] {
+            let path2 = FilePath::new(1, old);
+            let renamed = world.ask(1, ClientRequest { path2, ..request(ClientOp::RENAME, new) });
+            assert_eq!(renamed.result, Errno::BUSY.negative(), "{old} to {new}");
+        }
+    }
 }
 
 #[test]

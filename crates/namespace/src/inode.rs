@@ -217,7 +217,7 @@ pub struct Inode {
     pub mtime: UTime,
     /// Time of the last read.
     pub atime: UTime,
-    /// Counts changes, for NFS.
+    /// Grows with each change, for NFS.
     pub change_attr: u64,
     /// Layout: of a file always, of a directory if it has its own.
     pub layout: Option<FileLayout>,
@@ -252,8 +252,10 @@ impl Inode {
     /// Counts a change at a time. Times do not go back by it.
     pub(crate) fn touch(&mut self, now: UTime) {
         self.version += 1;
-        // Clients that hold an inode exclusively set the count, to any number.
-        self.change_attr = self.change_attr.saturating_add(1);
+        // Clients that hold an inode exclusively count changes by themselves, and tell their count later.
+        // By the time the number is greater in any case. They may also set it to any number.
+        let time = u64::from(now.seconds) * 1_000_000 + u64::from(now.nanoseconds) / 1000;
+        self.change_attr = self.change_attr.saturating_add(1).max(time);
         self.ctime = self.ctime.max(now);
     }
 

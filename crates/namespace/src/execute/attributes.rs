@@ -78,7 +78,7 @@ fn end_range(inode: &mut Inode, client: u64) {
     }
 }
 
-fn fits(xattrs: &BTreeMap<Bytes, Bytes>) -> bool {
+pub(super) fn fits(xattrs: &BTreeMap<Bytes, Bytes>) -> bool {
     let bytes: usize = xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
     bytes <= XATTRS_MAX_BYTES
 }

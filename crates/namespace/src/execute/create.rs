@@ -1,5 +1,6 @@
 //! Creation of files, directories, symbolic links and special files.
 
+use super::attributes::fits;
 use super::images::touch;
 use super::operation::{Context, Done};
 use super::values::NewInode;
@@ -36,6 +37,9 @@ pub(super) fn create(
     if new.symlink.len() > SYMLINK_MAX_BYTES {
         return Err(Errno::NAMETOOLONG);
     }
+    if !fits(&new.xattrs) {
+        return Err(Errno::NOSPC);
+    }
     if !new.encryption.fits() {
         return Err(Errno::INVAL);
     }
@@ -68,7 +72,7 @@ fn new_inode(tree: &Tree, parent: &Inode, new: &NewInode, context: &Context) -> 
         ctime: context.now,
         mtime: context.now,
         atime: context.now,
-        xattrs: Xattrs { version: 1, ..Xattrs::default() },
+        xattrs: Xattrs { version: 1, values: new.xattrs.clone() },
         layout: is_file.then(|| layout().unwrap_or_else(|| new.default_layout.clone())),
         symlink: new.symlink.clone(),
         write_ranges: new.writer.into_iter().filter(|_| is_file).collect(),

@@ -26,6 +26,8 @@ pub struct NewInode {
     pub writer: Option<(u64, WriteRange)>,
     /// Values of an encrypting client.
     pub encryption: Encryption,
+    /// Extended attributes.
+    pub xattrs: BTreeMap<Bytes, Bytes>,
 }
 
 /// A change of one inode.
