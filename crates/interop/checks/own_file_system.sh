@@ -156,6 +156,40 @@ same "$(tell mds.a session ls "id=$evicted" | field "len(shown)")" 0 "sessions o
 [ -n "$(ceph osd blocklist ls 2>/dev/null)" ] || fail "a client was evicted without the blocklist"
 umount -l "$two"; mount_at "$two"; same "$(ls "$two" | sort)" "$(ls "$one" | sort)" "a client that was evicted, mounted anew"
 
+# Layouts: data of new files goes to the pool and the namespace of their directory, is truncated and removed there, and a file that has data
+# keeps its layout.
+ceph osd pool create extra 8 >/dev/null 2>&1; ceph fs add_data_pool tree extra >/dev/null 2>&1
+within mkdir "$one/laid"
+python3 - "$one/laid" "$SCRATCH/ten" <<'PY'
+import errno, os, sys
+laid, source = sys.argv[1:]
+layout = "stripe_unit=65536 stripe_count=3 object_size=131072 pool=extra pool_namespace=theirs"
+os.setxattr(laid, "ceph.dir.layout", layout.encode())
+assert os.getxattr(laid, "ceph.dir.layout").decode() == layout, os.getxattr(laid, "ceph.dir.layout")
+data = open(source, "rb").read(1000000)
+with open(laid + "/f", "wb") as file:
+    file.write(data)
+    os.fsync(file.fileno())
+assert os.getxattr(laid + "/f", "ceph.file.layout").decode() == layout
+for name, value in [("ceph.file.layout.pool", "cephfs.tree.data"), ("ceph.dir.layout.stripe_unit", "1234"), ("ceph.dir.layout.pool", "nonesuch")]:
+    path, error = (laid + "/f", errno.ENOTEMPTY) if "file" in name else (laid, errno.EINVAL)
+    try:
+        os.setxattr(path, name, value.encode())
+    except OSError as refused:
+        assert refused.errno == error, (name, refused)
+    else:
+        raise AssertionError(name)
+os.truncate(laid + "/f", 100000)
+os.truncate(laid + "/f", 1000000)
+assert open(laid + "/f", "rb").read() == data[:100000] + bytes(900000)
+PY
+same "$(rados -p extra -N theirs ls | wc -l)" 9 "objects of a striped file"
+bytes_in() { for object in $(rados -p extra -N theirs ls); do rados -p extra -N theirs stat "$object" | sed 's/.*size //'; done | awk '{ sum += $1 } END { print sum + 0 }'; }
+have_bytes() { [ "$(bytes_in)" = "$1" ]; }
+until_true have_bytes 100000
+within rm "$one/laid/f"; have_no_objects() { [ -z "$(rados -p extra --all ls)" ]; }; until_true have_no_objects
+ceph fs rm_data_pool tree extra >/dev/null 2>&1; rmdir "$one/laid"
+
 # Clients whose capabilities do not allow everything.
 umount "$two"
 until_true have_sizes "none none none "

@@ -4,7 +4,7 @@ use crate::clients::Clients;
 use crate::cluster::{self, Cluster};
 use crate::erasure_codes;
 use crate::run::{Check, Mode, Run};
-use crate::upstream;
+use crate::{upstream, upstream_files};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::PathBuf;
@@ -22,7 +22,11 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             Check::Bench | Check::Fio if !short => {
                 plan.extend([Mode::Crc, Mode::Secure].map(|mode| (check, mode)));
             }
-            Check::Upstream | Check::UpstreamShards | Check::RadosModel | Check::Placements
+            Check::Upstream
+            | Check::UpstreamShards
+            | Check::UpstreamFiles
+            | Check::RadosModel
+            | Check::Placements
                 if clients.name() != "20.2" => {}
             // The recorded answers are of release 18.2.
             Check::CompareCommands if clients.name() != "18.2" => {}
@@ -88,7 +92,8 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         }
         _ => DISK_SIZE,
     };
-    let mut cluster = Cluster::start(run.directory, auth, disk_size)?;
+    let file_system = (run.check == Check::UpstreamFiles).then_some(FILE_SYSTEM);
+    let mut cluster = Cluster::start(run.directory, auth, disk_size, file_system)?;
     let result = match run.check {
         Check::SourceTree => source_tree(run, &mut cluster),
         Check::FullDisk => full_disk(run, &mut cluster),
@@ -96,6 +101,7 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         Check::CompareCommands => compare_commands(run, &cluster),
         Check::Upstream => upstream::run(run, &cluster),
         Check::UpstreamShards => upstream::run_on_shards(run, &cluster),
+        Check::UpstreamFiles => upstream_files::run(run, &cluster),
         check => {
             let (interpreter, text) = check.script().context("a script")?;
             let path = run.write_script(check.name(), text)?;
@@ -109,6 +115,8 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
     result
 }
 
+/// The name of the file system, where a check has one.
+const FILE_SYSTEM: &str = "cephfs";
 const SOURCE_TREE: &str = include_str!("../checks/source_tree.py");
 const KILLS: [u64; 4] = [2000, 2000, 2500, 3000];
 

@@ -19,6 +19,8 @@ pub struct Cluster {
     data: PathBuf,
     auth: &'static str,
     disk_size: &'static str,
+    /// The name of its file system, if it has one.
+    file_system: Option<&'static str>,
     process: Option<Child>,
 }
 
@@ -29,9 +31,15 @@ pub fn binary() -> Result<PathBuf> {
 
 impl Cluster {
     /// Starts a fresh cluster below `scratch`, at a port that the kernel chooses.
-    pub fn start(scratch: &Path, auth: &'static str, disk_size: &'static str) -> Result<Cluster> {
+    pub fn start(
+        scratch: &Path,
+        auth: &'static str,
+        disk_size: &'static str,
+        file_system: Option<&'static str>,
+    ) -> Result<Cluster> {
         let data = scratch.join("cluster");
-        let mut cluster = Cluster { binary: binary()?, data, auth, disk_size, process: None };
+        let mut cluster =
+            Cluster { binary: binary()?, data, auth, disk_size, file_system, process: None };
         cluster.up()?;
         Ok(cluster)
     }
@@ -54,6 +62,7 @@ impl Cluster {
             .args(["up", "--listen", "127.0.0.1:0", "--auth", self.auth])
             .args(["--disk-size", self.disk_size, "--data"])
             .arg(&self.data)
+            .args(self.file_system.into_iter().flat_map(|name| ["--fs", name]))
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()

@@ -10,6 +10,7 @@ mod disks;
 mod erasure_codes;
 mod run;
 mod upstream;
+mod upstream_files;
 
 use anyhow::{Context, Result, bail};
 use clients::Clients;

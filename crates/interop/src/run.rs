@@ -45,11 +45,12 @@ pub enum Check {
     RadosModel,
     Upstream,
     UpstreamShards,
+    UpstreamFiles,
 }
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Check; 34] = [
+    pub const ALL: [Check; 35] = [
         Check::ErasureCodes,
         Check::Commands,
         Check::Rados,
@@ -84,6 +85,7 @@ impl Check {
         Check::RadosModel,
         Check::Upstream,
         Check::UpstreamShards,
+        Check::UpstreamFiles,
     ];
 
     /// True for those that take longest in a short run.
@@ -129,6 +131,7 @@ impl Check {
             Check::RadosModel => "rados-model",
             Check::Upstream => "upstream",
             Check::UpstreamShards => "upstream-shards",
+            Check::UpstreamFiles => "upstream-files",
         }
     }
 
@@ -168,7 +171,8 @@ impl Check {
             | Check::Placements
             | Check::RadosModel
             | Check::Upstream
-            | Check::UpstreamShards => return None,
+            | Check::UpstreamShards
+            | Check::UpstreamFiles => return None,
         })
     }
 }
