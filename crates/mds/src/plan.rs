@@ -181,7 +181,6 @@ impl Planner<'_> {
             ClientOp::LOOKUPINO => self.lookup_ino(request),
             ClientOp::LOOKUPPARENT => self.lookup_parent(request),
             ClientOp::LOOKUPNAME => self.lookup_name(request),
-            ClientOp::DUMMY => Ok(Plan::default()),
             ClientOp::READDIR => self.readdir(request),
             ClientOp::OPEN => self.open(request),
             ClientOp::CREATE => self.create(request),

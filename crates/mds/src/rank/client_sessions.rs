@@ -137,7 +137,7 @@ fn release_all(rank: &mut Rank, client: u64) -> Vec<Ino> {
 /// A client ends the session of another one, of which it knows the name: a server of another protocol that
 /// starts again does so with what its former run has left.
 pub(super) fn reclaim(rank: &mut Rank, client: u64, message: &ClientReclaim) {
-    if message.flags & ClientReclaim::FINISH != 0 {
+    if message.flags == ClientReclaim::FINISH {
         return;
     }
     if message.flags != ClientReclaim::RESET {

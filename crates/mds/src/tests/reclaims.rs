@@ -28,7 +28,10 @@ fn a_client_ends_the_session_of_its_former_run() {
     world.create(1, "file");
     open_named(&mut world, 2, "");
     assert_eq!(reclaim(&mut world, 2, "b", ClientReclaim::RESET), 0, "there is none");
-    assert_eq!(reclaim(&mut world, 2, "a", 0), Errno::NOTSUPP.negative());
+    for flags in [0, 2, u32::MAX] {
+        let refused = reclaim(&mut world, 2, "a", flags);
+        assert_eq!(refused, Errno::NOTSUPP.negative(), "{flags:#x}");
+    }
     assert_eq!(reclaim(&mut world, 9, "a", ClientReclaim::RESET), Errno::PERM.negative());
     assert!(world.try_take::<ClientSession>(1).is_none());
     assert_eq!(reclaim(&mut world, 2, "a", ClientReclaim::RESET), 0);
