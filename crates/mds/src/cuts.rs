@@ -32,7 +32,7 @@ impl Cut {
         let layout = inode.layout.clone().filter(|layout| inode.is_file() && layout.is_valid())?;
         let namespace::Truncation { size, seq, cut_until, .. } = inode.truncation;
         let first = data_objects::first(&layout, size);
-        let end = data_objects::count(&layout, cut_until);
+        let end = layout.objects_below(cut_until);
         (cut_until != 0).then_some(Cut { layout, size, seq, first, end })
     }
 }

@@ -4,13 +4,6 @@ use bytes::Bytes;
 use rados::Place;
 use wire::FileLayout;
 
-/// Number behind that of the last object that has bytes below `bytes`.
-pub(crate) fn count(layout: &FileLayout, bytes: u64) -> u64 {
-    let [count, unit] = [layout.stripe_count, layout.stripe_unit].map(u64::from);
-    let (sets, rest) = (bytes / layout.period_bytes(), bytes % layout.period_bytes());
-    sets.saturating_mul(count).saturating_add(rest.div_ceil(unit).min(count))
-}
-
 /// The first object that may have bytes from `bytes` on.
 pub(crate) fn first(layout: &FileLayout, bytes: u64) -> u64 {
     (bytes / layout.period_bytes()).saturating_mul(layout.stripe_count.into())
@@ -43,7 +36,7 @@ mod tests {
         let plain = FileLayout::simple(PoolId(3));
         let sizes = |layout: &FileLayout, bytes| [0, 1, 2, 3].map(|at| size_of(layout, bytes, at));
         assert_eq!(sizes(&plain, 5 << 20), [4 << 20, 1 << 20, 0, 0]);
-        assert_eq!((first(&plain, 4 << 20), count(&plain, 5 << 20)), (1, 2));
+        assert_eq!((first(&plain, 4 << 20), plain.objects_below(5 << 20)), (1, 2));
         // Two objects of two units each, then the next two.
         let striped = FileLayout { stripe_unit: 10, stripe_count: 2, object_size: 20, ..plain };
         assert_eq!(sizes(&striped, 0), [0; 4]);
@@ -52,6 +45,6 @@ mod tests {
         assert_eq!(sizes(&striped, 40), [20, 20, 0, 0]);
         assert_eq!(sizes(&striped, 55), [20, 20, 10, 5]);
         assert_eq!([0, 39, 40].map(|at| first(&striped, at)), [0, 0, 2]);
-        assert_eq!([0, 10, 11, 40, 41].map(|at| count(&striped, at)), [0, 1, 2, 2, 3]);
+        assert_eq!([0, 10, 11, 40, 41].map(|at| striped.objects_below(at)), [0, 1, 2, 2, 3]);
     }
 }

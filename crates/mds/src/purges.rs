@@ -3,7 +3,6 @@
 //! A purge is recorded together with the end of its inode, so that a crash loses neither: until the record is
 //! durable no object is removed, and from then on a successor goes on where progress was recorded last.
 
-use crate::data_objects;
 use crate::noted::Noted;
 use codec::{Decode, Encode, Reader, Writer};
 use namespace::Inode;
@@ -37,7 +36,7 @@ impl Purge {
         let ranges = inode.write_ranges.values().map(|range| range.end);
         let bytes = ranges.fold(inode.size.max(inode.truncation.data_end), u64::max);
         // The first object is always tried: clients make it to test their rights on the pool.
-        let end = data_objects::count(&layout, bytes).max(1);
+        let end = layout.objects_below(bytes).max(1);
         Some(Purge { layout, next: 0, end })
     }
 }

@@ -41,6 +41,16 @@ impl FileLayout {
         u64::from(self.object_size) * u64::from(self.stripe_count)
     }
 
+    /// Number behind that of the last object that has bytes below `bytes`; 0 without a layout.
+    pub fn objects_below(&self, bytes: u64) -> u64 {
+        let [count, unit] = [self.stripe_count, self.stripe_unit].map(u64::from);
+        if self.period_bytes() == 0 || unit == 0 {
+            return 0;
+        }
+        let (sets, rest) = (bytes / self.period_bytes(), bytes % self.period_bytes());
+        sets.saturating_mul(count).saturating_add(rest.div_ceil(unit).min(count))
+    }
+
     /// Appends the form in messages to clients, `ceph_file_layout_legacy`. The namespace travels apart.
     pub fn encode_legacy(&self, w: &mut Writer) {
         w.u32(self.stripe_unit);

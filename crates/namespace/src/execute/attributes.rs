@@ -70,10 +70,10 @@ pub(super) fn change(
 /// count: they go with the file.
 fn end_range(inode: &mut Inode, client: u64) {
     let Some(range) = inode.write_ranges.remove(&client) else { return };
-    let period = inode.layout.as_ref().map_or(0, FileLayout::period_bytes);
+    let objects = |bytes| inode.layout.as_ref().map_or(0, |layout| layout.objects_below(bytes));
     // The first object is looked for in any case.
     let known = inode.size.max(inode.truncation.data_end).max(1);
-    if period != 0 && range.end.div_ceil(period) > known.div_ceil(period) {
+    if objects(range.end) > objects(known) {
         inode.truncation.data_end = range.end;
     }
 }

@@ -351,6 +351,25 @@ fn objects_that_a_writer_may_have_made_are_known_after_its_range() {
 }
 
 #[test]
+fn further_objects_of_the_same_stripe_are_known_too() {
+    let mut world = World::new();
+    let layout = FileLayout {
+        stripe_unit: 65536,
+        stripe_count: 3,
+        object_size: 131_072,
+        ..FileLayout::simple(PoolId(3))
+    };
+    let new = NewInode { mode: FILE, layout: Some(layout), ..NewInode::default() };
+    let file = world.create_with(Ino::ROOT, "file", new).unwrap();
+    let range = |range| AttributeChange::WriteRange { client: 7, range };
+    for (end, data_end) in [(65536, 0), (65536 * 3, 65536 * 3), (65536 * 2, 65536 * 3)] {
+        world.change(file, range(Some(WriteRange { end }))).unwrap();
+        world.change(file, range(None)).unwrap();
+        assert_eq!(world.get(file).truncation.data_end, data_end);
+    }
+}
+
+#[test]
 fn a_walk_ends_with_a_name_that_need_not_exist() {
     let mut world = World::new();
     let directory = world.directory(Ino::ROOT, "directory");
