@@ -96,12 +96,12 @@ impl Plan {
     }
 
     /// Whether the client may learn of the change before it is durable. It may not if it writes data by it,
-    /// except in a new file, which has no data if it is lost: sizes are found by ranges, and objects know the
-    /// numbers of truncations.
+    /// except in a new file, which has no data if it is lost: sizes are found by ranges and layouts, and
+    /// objects know the numbers of truncations.
     pub fn may_be_early(&self) -> bool {
         let is_for_data = |operation: &Operation| match operation {
             Operation::Change { change, .. } => match &**change {
-                AttributeChange::WriteRange { .. } => true,
+                AttributeChange::WriteRange { .. } | AttributeChange::Layout(_) => true,
                 AttributeChange::Set(set) => set.size.is_some(),
                 _ => false,
             },

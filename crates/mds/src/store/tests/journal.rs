@@ -1,6 +1,7 @@
 //! Records, checkpoints, and stored states that cannot be served.
 
 use super::*;
+use crate::layouts::DataPools;
 
 #[test]
 fn a_client_sees_its_own_change_early_and_another_one_when_it_is_durable() {
@@ -67,6 +68,23 @@ fn the_right_to_write_an_old_file_is_durable_before_a_client_has_it() {
     let arguments = RequestArguments::of(&size);
     world.ask(1, ClientRequest { arguments, ..request(ClientOp::SETATTR, "f") });
     assert_eq!(world.clients[&1].answers.len(), 2, "truncations, too");
+}
+
+#[test]
+fn a_layout_is_durable_before_its_client_writes_by_it() {
+    let mut world = World::new(&[1]);
+    let arguments = RequestArguments::of(&MknodArguments { mode: 0o100_644, rdev: 0 });
+    world.ask(1, ClientRequest { arguments, ..request(ClientOp::MKNOD, "f") });
+    world.finish();
+    let names = [(PoolId(3), "data".to_owned())].into();
+    world.rank().set_data_pools(&DataPools { names, ..DataPools::default() });
+    let path2 = FilePath { ino: 0, path: "ceph.file.layout.stripe_count".into() };
+    let set = ClientRequest { path2, data: "2".into(), ..request(ClientOp::SETXATTR, "f") };
+    let tid = world.ask(1, set);
+    assert_eq!(world.clients[&1].answers.len(), 1, "only the first request is answered");
+    world.finish();
+    let client = &world.clients[&1];
+    assert_eq!((client.answers[1], client.early.len()), ((tid, 0), 0));
 }
 
 #[test]
