@@ -1,11 +1,61 @@
 //! Memory for direct I/O without copies.
+//!
+//! Each thread keeps some of the large buffers that it lets go, for its next ones: new pages would have to be
+//! cleared and mapped by the kernel for each.
 
 use bytes::Bytes;
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
 /// Alignment of addresses, offsets and lengths for O_DIRECT on every supported device, in bytes.
 pub const DIRECT_ALIGNMENT: usize = 4096;
+
+/// The shortest buffer that is kept for reuse, and the bytes that a thread keeps at most.
+const REUSED_MIN: usize = 64 << 10;
+const KEPT_MAX: usize = 16 << 20;
+
+thread_local! {
+    static KEPT: RefCell<KeptBuffers> = RefCell::default();
+}
+
+/// Buffers of one thread that wait for reuse, the oldest first.
+#[derive(Default)]
+struct KeptBuffers {
+    buffers: VecDeque<(usize, *mut u8)>,
+    bytes: usize,
+}
+
+impl KeptBuffers {
+    fn take(&mut self, length: usize) -> Option<*mut u8> {
+        let at = self.buffers.iter().rposition(|(kept, _)| *kept == length)?;
+        self.bytes -= length;
+        self.buffers.remove(at).map(|(_, pointer)| pointer)
+    }
+
+    /// Keeps one and frees the oldest: lengths that are no longer asked for leave.
+    fn keep(&mut self, length: usize, pointer: *mut u8) {
+        self.buffers.push_back((length, pointer));
+        self.bytes += length;
+        while self.bytes > KEPT_MAX
+            && let Some((length, pointer)) = self.buffers.pop_front()
+        {
+            self.bytes -= length;
+            // SAFETY: a kept buffer belongs to nothing else.
+            unsafe { dealloc(pointer, AlignedBuffer::layout(length)) };
+        }
+    }
+}
+
+impl Drop for KeptBuffers {
+    fn drop(&mut self) {
+        for (length, pointer) in self.buffers.drain(..) {
+            // SAFETY: as above.
+            unsafe { dealloc(pointer, AlignedBuffer::layout(length)) };
+        }
+    }
+}
 
 /// Memory aligned for O_DIRECT.
 pub struct AlignedBuffer {
@@ -29,26 +79,28 @@ impl AlignedBuffer {
         AlignedBuffer { pointer, length }
     }
 
+    /// With any content, to be overwritten; `length` as for [`AlignedBuffer::zeroed`].
+    pub fn stale(length: usize) -> Self {
+        let kept = KEPT.try_with(|kept| kept.borrow_mut().take(length)).ok().flatten();
+        match kept {
+            Some(pointer) => AlignedBuffer { pointer, length },
+            None => AlignedBuffer::zeroed(length),
+        }
+    }
+
     /// Concatenates pieces up to `length` bytes, with zeros up to the next multiple of [`DIRECT_ALIGNMENT`].
     pub fn gathered(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>, length: usize) -> Self {
         assert!(length > 0, "nothing to gather");
-        let layout = Self::layout(length.next_multiple_of(DIRECT_ALIGNMENT));
-        // SAFETY: the layout has a non-zero size.
-        let pointer = unsafe { alloc(layout) };
-        if pointer.is_null() {
-            handle_alloc_error(layout);
-        }
+        let mut buffer = AlignedBuffer::stale(length.next_multiple_of(DIRECT_ALIGNMENT));
         let mut filled = 0;
         for piece in pieces {
             let piece = piece.as_ref();
             assert!(piece.len() <= length - filled, "more than {length} bytes");
-            // SAFETY: what is left behind `filled` is long enough, as was just checked, and new.
-            unsafe { pointer.add(filled).copy_from_nonoverlapping(piece.as_ptr(), piece.len()) };
+            buffer[filled..filled + piece.len()].copy_from_slice(piece);
             filled += piece.len();
         }
-        // SAFETY: the rest of what was allocated.
-        unsafe { pointer.add(filled).write_bytes(0, layout.size() - filled) };
-        AlignedBuffer { pointer, length: layout.size() }
+        buffer[filled..].fill(0);
+        buffer
     }
 
     fn layout(length: usize) -> Layout {
@@ -74,8 +126,13 @@ impl DerefMut for AlignedBuffer {
 
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout.
-        unsafe { dealloc(self.pointer, Self::layout(self.length)) };
+        let (length, pointer) = (self.length, self.pointer);
+        let keep = |kept: &RefCell<KeptBuffers>| kept.borrow_mut().keep(length, pointer);
+        let is_kept = (REUSED_MIN..=KEPT_MAX).contains(&length) && KEPT.try_with(keep).is_ok();
+        if !is_kept {
+            // SAFETY: allocated with this layout, and kept by nothing.
+            unsafe { dealloc(pointer, Self::layout(length)) };
+        }
     }
 }
 
@@ -108,6 +165,32 @@ mod tests {
         buffer[DIRECT_ALIGNMENT] = 7;
         let bytes = Bytes::from(buffer).slice(DIRECT_ALIGNMENT..);
         assert_eq!((bytes[0], bytes.as_ptr() as usize % DIRECT_ALIGNMENT), (7, 0));
+    }
+
+    #[test]
+    fn a_large_buffer_is_used_again_and_gathers_no_old_bytes() {
+        let mut first = AlignedBuffer::zeroed(REUSED_MIN);
+        first.fill(7);
+        let address = first.as_ptr();
+        drop(Bytes::from(first).slice(1..));
+        let other = AlignedBuffer::stale(2 * REUSED_MIN);
+        assert_ne!(other.as_ptr(), address, "another length");
+        let again = AlignedBuffer::gathered([[1; 10]], REUSED_MIN);
+        assert_eq!((again.as_ptr(), again[9]), (address, 1));
+        assert!(again[10..].iter().all(|byte| *byte == 0));
+        drop(again);
+        assert!(AlignedBuffer::zeroed(REUSED_MIN).iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn kept_memory_is_bounded_and_the_oldest_leaves() {
+        let large = (KEPT_MAX / 4) + DIRECT_ALIGNMENT;
+        for length in [REUSED_MIN, large, large, large, large, 2 * KEPT_MAX, REUSED_MIN / 2] {
+            drop(AlignedBuffer::zeroed(length));
+        }
+        let kept: Vec<usize> =
+            KEPT.with_borrow(|kept| kept.buffers.iter().map(|(length, _)| *length).collect());
+        assert_eq!(kept, [large; 3]);
     }
 
     #[test]

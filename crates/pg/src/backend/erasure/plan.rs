@@ -418,28 +418,25 @@ impl Shares<'_> {
     fn encode(&mut self, first: u64, data: &[Bytes]) {
         let length = data[0].len();
         let parities: Vec<Bytes> = match length as u64 {
-            ROW => {
-                let parities = self.encoded(data, || BytesMut::zeroed(length));
-                parities.into_iter().map(BytesMut::freeze).collect()
-            }
+            ROW => self.encoded(data, || BytesMut::zeroed(length)),
             // Stores write aligned memory as it is.
-            _ => {
-                let parities = self.encoded(data, || AlignedBuffer::zeroed(length));
-                parities.into_iter().map(Bytes::from).collect()
-            }
+            _ => self.encoded(data, || AlignedBuffer::stale(length)),
         };
         for (position, parity) in self.parities().zip(parities) {
             self.write(position, first, parity);
         }
     }
 
-    /// The parities of these data shards, in new memory.
-    fn encoded<B: DerefMut<Target = [u8]>>(&self, data: &[Bytes], zeros: impl Fn() -> B) -> Vec<B> {
+    /// The parities of these data shards, in memory of `output`, which is overwritten as a whole.
+    fn encoded<B>(&self, data: &[Bytes], output: impl Fn() -> B) -> Vec<Bytes>
+    where
+        B: DerefMut<Target = [u8]> + Into<Bytes>,
+    {
         let sources: Vec<&[u8]> = data.iter().map(|shard| &shard[..]).collect();
-        let mut parities: Vec<B> = (0..self.code.m()).map(|_| zeros()).collect();
+        let mut parities: Vec<B> = (0..self.code.m()).map(|_| output()).collect();
         let mut outputs: Vec<&mut [u8]> = parities.iter_mut().map(|out| &mut out[..]).collect();
         self.code.encode(&sources, &mut outputs);
-        parities
+        parities.into_iter().map(Into::into).collect()
     }
 
     fn row(
