@@ -1,5 +1,6 @@
 //! Clients of a predecessor that are awaited after a take-over, and messages that wait meanwhile.
 
+use crate::config::Config;
 use crate::peer::ClientPeer;
 use engine::{Duration, Message, Time};
 use namespace::Ino;
@@ -8,8 +9,6 @@ use wire::ClaimedCap;
 
 /// The state lasts at least this long: clients must see it, or they close their sessions.
 const SHOWN: Duration = Duration::from_millis(500);
-/// A client that does not come back for so long is evicted, by the blocklist first.
-const TIMEOUT: Duration = Duration::from_secs(60);
 /// Messages of clients that wait. A client that sends more loses its session.
 const PARKED_MAX: usize = 20_000;
 /// Claims of inodes that are not there, and that requests may create. A client that sends more loses its
@@ -20,6 +19,8 @@ const EARLY_CLAIMS_MAX: usize = 20_000;
 #[derive(Debug)]
 pub(crate) struct Awaited {
     absent: BTreeSet<u64>,
+    /// A client that does not come back for so long is evicted, by the blocklist first.
+    timeout: Duration,
     /// When the map said so.
     began: Option<Time>,
     parked: VecDeque<(ClientPeer, Message)>,
@@ -30,7 +31,13 @@ pub(crate) struct Awaited {
 impl Awaited {
     /// These clients are awaited.
     pub fn new(absent: BTreeSet<u64>) -> Self {
-        Awaited { absent, began: None, parked: VecDeque::new(), early: BTreeMap::new() }
+        let timeout = Config::RECONNECT_TIMEOUT;
+        Awaited { absent, timeout, began: None, parked: VecDeque::new(), early: BTreeMap::new() }
+    }
+
+    /// Clients are awaited for so long.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
     }
 
     /// The map shows that clients are awaited.
@@ -45,13 +52,13 @@ impl Awaited {
 
     /// When [`Awaited::is_over`] or [`Awaited::overdue`] may change without a message.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let lasts = if self.absent.is_empty() { SHOWN } else { TIMEOUT };
+        let lasts = if self.absent.is_empty() { SHOWN } else { self.timeout };
         self.began.map(|began| began + lasts)
     }
 
     /// A client that must be evicted, since it has not come back in time.
     pub fn overdue(&self, now: Time) -> Option<u64> {
-        let is_late = self.began.is_some_and(|began| now >= began + TIMEOUT);
+        let is_late = self.began.is_some_and(|began| now >= began + self.timeout);
         self.absent.first().copied().filter(|_| is_late)
     }
 

@@ -1,6 +1,7 @@
 //! Configuration of a metadata server.
 
 use auth::CryptoKey;
+use engine::Duration;
 use types::{EntityAddrVec, Uuid};
 
 /// Configuration, fixed for the server's lifetime.
@@ -24,10 +25,15 @@ pub struct Config {
     pub gid: u64,
     /// Whether nothing is stored: the file system ends with the process. For tests.
     pub is_volatile: bool,
+    /// A client that does not come back for so long after a take-over is evicted.
+    pub reconnect_timeout: Duration,
 }
 
-#[cfg(test)]
 impl Config {
+    /// The usual time for clients to come back after a take-over.
+    pub const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
+    #[cfg(test)]
     pub(crate) fn for_tests() -> Self {
         Config {
             name: "a".to_owned(),
@@ -39,6 +45,7 @@ impl Config {
             hostname: "here".to_owned(),
             gid: 4409,
             is_volatile: true,
+            reconnect_timeout: Config::RECONNECT_TIMEOUT,
         }
     }
 }

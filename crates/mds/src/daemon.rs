@@ -116,11 +116,6 @@ impl Mds {
         self.beacons.state()
     }
 
-    /// Why this run of the server is over: it must be started again. `None` while it is not.
-    pub fn end(&self) -> Option<&End> {
-        self.end.as_ref().filter(|_| self.is_over)
-    }
-
     fn gid(&self) -> u64 {
         match self.authentication.global_id() {
             0 => self.config.gid,
@@ -301,7 +296,8 @@ impl Mds {
             let Some(cluster) = &mut self.cluster else { break };
             if let Some(opened) = cluster.run(now, self.rank.as_mut(), may_evict) {
                 let pool = self.data_pool();
-                self.rank = Some(reconnect::opened(now, opened, pool));
+                let rank = self.rank.insert(reconnect::opened(now, opened, pool));
+                reconnect::set_timeout(rank, self.config.reconnect_timeout);
                 continue;
             }
             if let Some(failure) = cluster.failure().cloned() {

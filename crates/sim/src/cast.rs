@@ -24,6 +24,10 @@ pub struct Cast {
     pub rotting: Option<NodeId>,
     /// Clients with an image.
     pub image_users: Vec<NodeId>,
+    /// Metadata servers.
+    pub servers: Vec<NodeId>,
+    /// Clients of the file system.
+    pub file_clients: Vec<NodeId>,
     /// Those of `image_users` that may die.
     pub sharers: Vec<NodeId>,
 }
@@ -36,7 +40,8 @@ impl Cast {
 
     /// All processes.
     pub fn all(&self) -> Vec<NodeId> {
-        [self.daemons(), self.clients.clone(), self.image_users.clone()].concat()
+        let files = [&self.servers[..], &self.file_clients].concat();
+        [self.daemons(), self.clients.clone(), self.image_users.clone(), files].concat()
     }
 
     /// Clients that may die.

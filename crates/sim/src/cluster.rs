@@ -1,27 +1,31 @@
 //! Construction of a scenario's cluster, before it runs.
 
 use crate::erasure::ErasureShape;
+use crate::files::FileSystem;
 use crate::names::{APPENDED, BESIDE, MON_NAMES, POOL, QUOTA_OBJECTS, QUOTA_POOL};
 use crate::network::Presence;
 use crate::process::{
-    ClientProcess, ControlDisk, ImageOwner, ImageSharer, ImageUser, MonitorProcess, OsdProcess,
-    Process, Shared, SharedControl, StoreDisk,
+    ClientProcess, ControlDisk, FileClientProcess, ImageOwner, ImageSharer, ImageUser, MdsProcess,
+    MonitorProcess, OsdProcess, Process, Shared, SharedControl, StoreDisk,
 };
 use crate::scenario::Scenario;
 use crate::stores::StoreKind;
 use crate::workload::{Target, Workload};
 use crate::world::{START, World};
 use auth::{CephxPolicy, Entropy, KeyType};
+use engine::Duration;
 use mon::control::MemControl;
 use mon::{AuthMode, Parameters, Settings};
 use rados::{Config, Credentials};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use stdx::Prng;
-use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId, ParticipantName};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId, ParticipantName, Uuid};
 
 const MON_HOST: u8 = 1;
 const OSD_HOSTS: u8 = 10;
 const CLIENT_HOSTS: u8 = 100;
+const SERVER_HOSTS: u8 = 200;
+const FILE_CLIENT_HOSTS: u8 = 220;
 const MON_PORT: u16 = 3300;
 const MGR_PORT: u16 = 6789;
 /// An OSD uses another port at every start.
@@ -91,8 +95,11 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
         nodes.push((Box::new(process), presence));
     }
     if scenario.load.has_image {
-        let config = Config::new(admin, credentials, monitors);
+        let config = Config::new(admin, credentials.clone(), monitors.clone());
         nodes.extend(image_users(&scenario, &config));
+    }
+    if let Some(shape) = scenario.file_system {
+        nodes.extend(file_system(shape, made.fsid, &credentials, &monitors));
     }
     let workload = Workload::new(seeds.fork(), scenario.load.reach, targets(&scenario));
     World::new(scenario, nodes, workload, &mut seeds, printed)
@@ -173,6 +180,54 @@ fn client(number: usize, config: Config) -> (ClientProcess, Presence) {
         is_up: false,
     };
     (ClientProcess::new(config), presence)
+}
+
+/// Metadata servers, and clients of the file system.
+fn file_system(
+    shape: FileSystem,
+    fsid: Uuid,
+    credentials: &Credentials,
+    monitors: &[EntityAddrVec],
+) -> Vec<Node> {
+    let auth_none = matches!(credentials, Credentials::None);
+    let server = |number: usize| {
+        let name = ["a", "b", "c"][number].to_owned();
+        let presence = Presence {
+            participants: vec![ParticipantName::new(EntityType::MDS, 0)],
+            name: EntityName::new(EntityType::MDS, name.clone()),
+            addrs: EntityAddrVec::one(addr(SERVER_HOSTS + number as u8, OSD_PORT_FIRST, 0)),
+            // It authenticates as a client does, and gets a number for each run.
+            is_client: true,
+            is_up: false,
+        };
+        let config = mds::Config {
+            name,
+            fsid,
+            addrs: presence.addrs.clone(),
+            monitors: monitors.to_vec(),
+            key: None,
+            auth_none,
+            hostname: format!("server.{number}"),
+            gid: 0,
+            is_volatile: false,
+            reconnect_timeout: Duration::from_millis(shape.reconnect_ms),
+        };
+        (Box::new(MdsProcess::new(config)) as Box<dyn Process>, presence)
+    };
+    let user = |number: usize| {
+        let name = EntityName::client("admin");
+        let presence = Presence {
+            participants: vec![ParticipantName::new(EntityType::CLIENT, 1_000 + number as i64)],
+            name: name.clone(),
+            addrs: EntityAddrVec::one(addr(FILE_CLIENT_HOSTS + number as u8, 0, number as u32 + 1)),
+            is_client: true,
+            is_up: false,
+        };
+        let (credentials, monitors) = (credentials.clone(), monitors.to_vec());
+        let config = fsclient::Config { name, credentials, monitors };
+        (Box::new(FileClientProcess::new(config)) as Box<dyn Process>, presence)
+    };
+    (0..shape.servers).map(server).chain((0..shape.clients).map(user)).collect()
 }
 
 /// One client with an image of its own that never dies, or several that share one.

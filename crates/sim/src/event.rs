@@ -1,6 +1,7 @@
 //! Events that the agenda orders.
 
 use crate::fault::Fault;
+use crate::file_strikes::Strike;
 use crate::node::NodeId;
 
 /// A scheduled event of the world.
@@ -12,6 +13,10 @@ pub enum Event {
     Wake(NodeId),
     /// A client makes its next request; `start` is compared with the process's, which may have restarted.
     Think { node: NodeId, start: u32 },
+    /// A process starts whose run was over.
+    Restart(NodeId),
+    /// The metadata server has answered a client, and dies.
+    Strike(NodeId, Strike),
     /// A fault happens that was scheduled together with another one.
     Fault(Fault),
     /// Draws the next fault.

@@ -2,6 +2,7 @@
 //! involved are drained and their invariants checked.
 
 use crate::event::Event;
+use crate::file_load;
 use crate::inject;
 use crate::load;
 use crate::world::World;
@@ -14,6 +15,8 @@ pub fn step(world: &mut World, limit: Time) -> bool {
     match event {
         Event::Network(event) => world.network(|network, cx| network.handle(cx, event)),
         Event::Wake(node) => world.wake(node),
+        Event::Restart(node) => world.start(node),
+        Event::Strike(node, strike) => file_load::strike(world, node, strike),
         Event::Think { node, start } => load::think(world, node, start),
         // Faults scheduled before healing are dropped.
         Event::Fault(_) if !world.injection.is_busy() => {}

@@ -11,6 +11,10 @@ pub enum Fault {
     /// Processes die with their host: peers are not told that their connections are closed.
     Vanish(Vec<NodeId>),
     Start(Vec<NodeId>),
+    /// Nothing that these processes send reaches OSDs, until they fall.
+    Stifle(Vec<NodeId>),
+    /// Processes die with their host, and with all that is on its way from them.
+    Fall(Vec<NodeId>),
     /// About this percentage of a process's connections breaks.
     Cut {
         node: NodeId,
@@ -130,6 +134,10 @@ pub enum Kind {
     },
     LoseOsd,
     FailCopy,
+    CrashServer,
+    CrashFileClient,
+    /// A metadata server or a client of the file system stands still, or is cut off.
+    HaltFiles,
 }
 
 impl Kind {

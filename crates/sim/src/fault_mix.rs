@@ -92,6 +92,16 @@ impl FaultMix {
         }
     }
 
+    /// Adds faults of metadata servers and of clients of the file system, if there are others.
+    pub(crate) fn add_file_system(&mut self) {
+        const SHARES: [(Kind, u64); 3] =
+            [(Kind::CrashServer, 2), (Kind::CrashFileClient, 5), (Kind::HaltFiles, 3)];
+        let total: u64 = self.weights.iter().map(|(_, weight)| weight).sum();
+        if total > 0 {
+            self.weights.extend(SHARES.map(|(kind, share)| (kind, 1 + total / share)));
+        }
+    }
+
     /// Drawn from a generator of its own, so that other draws are not affected.
     pub(crate) fn with_divisions(mut self, seed: u64) -> Self {
         let mut prng = Prng::new(seed ^ DIVIDES);

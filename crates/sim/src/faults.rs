@@ -2,6 +2,8 @@
 
 mod autoscaler;
 mod ballast;
+mod file_system;
+mod plans;
 mod shards;
 mod waits;
 
@@ -12,6 +14,7 @@ use crate::fault_mix::FaultMix;
 use crate::names::POOL;
 use crate::node::{NodeId, Way};
 use engine::Duration;
+use plans::{crash, until_mended};
 use stdx::Prng;
 use waits::waits;
 
@@ -75,6 +78,9 @@ pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
         | Kind::FailRead
         | Kind::FailCopy
         | Kind::FillDisk => draw_of_stores(prng, kind, mix, cast),
+        Kind::CrashServer | Kind::CrashFileClient | Kind::HaltFiles => {
+            file_system::draw(prng, kind, mix, cast)
+        }
         kind => draw_of_administrator(prng, kind, cast),
     }
 }
@@ -205,15 +211,6 @@ fn draw_of_administrator(prng: &mut Prng, kind: Kind, cast: &Cast) -> Plan {
         Kind::LoseOsd => shards::lose(prng, cast),
         kind => unreachable!("{kind:?} is drawn elsewhere"),
     }
-}
-
-fn crash(prng: &mut Prng, mix: &FaultMix, nodes: Vec<NodeId>) -> Plan {
-    let away = Duration::from_millis(1 + prng.below(mix.away_ms_max.max(1)));
-    (Fault::Crash(nodes.clone()), vec![(away, Fault::Start(nodes))])
-}
-
-fn until_mended(prng: &mut Prng, fault: Fault, ms_max: u64) -> Plan {
-    (fault, vec![(Duration::from_millis(1 + prng.below(ms_max)), Fault::Mend)])
 }
 
 /// A disk fails for good or now and then, and is repaired, or replaced by an empty one.

@@ -24,7 +24,8 @@ pub fn set_busy(world: &mut World, busy: bool) {
     if !busy {
         return;
     }
-    for node in world.cast.clients.iter().chain(&world.cast.image_users).copied() {
+    let users = world.cast.clients.iter().chain(&world.cast.image_users);
+    for node in users.chain(&world.cast.file_clients).copied() {
         let start = world.nodes.starts(node);
         world.agenda.after(Duration::ZERO, Event::Think { node, start });
     }
@@ -72,6 +73,14 @@ pub fn apply(world: &mut World, fault: Fault) {
     match fault {
         Fault::Crash(nodes) => nodes.into_iter().for_each(|node| world.crash(node, false)),
         Fault::Vanish(nodes) => nodes.into_iter().for_each(|node| world.crash(node, true)),
+        Fault::Stifle(nodes) => stifle(world, &nodes, true),
+        Fault::Fall(nodes) => {
+            for node in &nodes {
+                world.network(|network, _| network.forget_sent(*node));
+                world.crash(*node, true);
+            }
+            stifle(world, &nodes, false);
+        }
         Fault::Start(nodes) => nodes.into_iter().for_each(|node| world.start(node)),
         Fault::Pause(nodes) => {
             let faults = world.transport.faults_mut();
@@ -162,6 +171,18 @@ fn part(world: &mut World, apart: &[NodeId], inward: bool, outward: bool) {
         }
     }
     world.network(|network, cx| network.partitioned(cx));
+}
+
+/// Blocks or opens the ways from processes to all OSDs.
+fn stifle(world: &mut World, nodes: &[NodeId], is_stifled: bool) {
+    let osds = [&world.cast.osds[..], &world.cast.spares].concat();
+    let faults = world.transport.faults_mut();
+    for way in nodes.iter().flat_map(|node| osds.iter().map(|osd| (*node, *osd))) {
+        match is_stifled {
+            true => faults.block(way),
+            false => faults.unblock(way),
+        }
+    }
 }
 
 fn resume(world: &mut World, nodes: &[NodeId]) {

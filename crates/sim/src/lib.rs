@@ -12,6 +12,8 @@
 //!   scenario's cluster.
 //! * [`workload`], [`snapshots`], [`model`], [`history`], [`watching`]: requests of clients, the model of
 //!   objects, and recorded responses.
+//! * [`files`], [`file_load`], [`file_history`], [`file_strikes`]: the file system, the calls of its users,
+//!   recorded answers, and deaths of its server.
 //! * [`check`]: one checker per file. [`run`]: the phases of a run.
 //!
 //! See `docs/internals/simulator.md`.
@@ -30,6 +32,10 @@ pub mod events;
 pub mod fault;
 pub mod fault_mix;
 pub mod faults;
+pub mod file_history;
+pub mod file_load;
+pub mod file_strikes;
+pub mod files;
 pub mod groups;
 pub mod history;
 pub mod inject;

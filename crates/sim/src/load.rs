@@ -1,6 +1,7 @@
 //! Load of clients: they make requests, watch objects, take snapshots, and use images.
 
 use crate::event::Event;
+use crate::file_load;
 use crate::history::ObjectId;
 use crate::model::Action;
 use crate::names::POOL;
@@ -18,6 +19,9 @@ use rados::PoolRequest;
 pub fn think(world: &mut World, node: NodeId, start: u32) {
     if world.nodes.starts(node) != start || !world.injection.is_busy() {
         return;
+    }
+    if world.nodes.process(node).as_file_client().is_some() {
+        return file_load::think(world, node, start);
     }
     let average = world.scenario.load.think_us;
     let wait = Duration::from_micros(world.records.workload.think_us(average));

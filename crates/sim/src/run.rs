@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub(crate) mod boot;
 pub(crate) mod clean;
+mod filing;
 mod looking;
 pub(crate) mod repairs;
 mod restored;
@@ -15,6 +16,7 @@ use crate::check::watches;
 use crate::cluster;
 use crate::erasure;
 use crate::events::{run_for, run_until};
+use crate::files;
 use crate::inject;
 use crate::scenario::Scenario;
 use crate::world::World;
@@ -42,11 +44,14 @@ pub struct Options {
     pub trace: bool,
     /// So many percent of the seeds have an erasure-coded pool.
     pub erasure: u64,
+    /// So many percent of the seeds have a file system.
+    pub file_system: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { trace: false, erasure: erasure::PERCENT_USUAL }
+        let file_system = files::PERCENT_USUAL;
+        Options { trace: false, erasure: erasure::PERCENT_USUAL, file_system }
     }
 }
 
@@ -91,6 +96,7 @@ pub struct Failure {
 /// Runs a seed to its end.
 pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
     let scenario = Scenario::draw_with(seed, options.erasure);
+    let scenario = scenario.with_file_system(options.file_system);
     let mut world = cluster::build(scenario, options.trace);
     let verdict = catch_unwind(AssertUnwindSafe(|| play(&mut world)));
     let verdict = verdict.unwrap_or_else(|panic| Err(format!("panic: {}", panic_text(&*panic))));
@@ -113,6 +119,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 fn play(world: &mut World) -> Result<Report, String> {
     boot(world)?;
     prepare(world)?;
+    filing::prepare(world)?;
     inject::set_busy(world, true);
     restored::plan(world);
     run_until(world, world.scenario.load.duration, |world| world.records.history.is_full());
@@ -141,6 +148,7 @@ fn play(world: &mut World) -> Result<Report, String> {
         }
         outcome => outcome?,
     }
+    filing::finish(world)?;
     if let Some(restore) = world.scenario.control.restore {
         restored::play(world, restore);
         return check_clients(world);
@@ -175,9 +183,7 @@ fn play(world: &mut World) -> Result<Report, String> {
         fall_silent(world);
     }
     end_watches(world)?;
-    let undecided = check_history(world)?;
-    let damaged = check_stores(world)?;
-    Ok(Report { undecided, damaged, ..report(world) })
+    Ok(Report { undecided: check_history(world)?, damaged: check_stores(world)?, ..report(world) })
 }
 
 /// Waits until the loss of watchers has been noticed. The end of a watch is a write.
@@ -209,9 +215,12 @@ fn met(world: &World) -> BTreeMap<String, u64> {
     let many = (world.injection.tally().len() >= MANY_KINDS)
         .then(|| (format!("{MANY_KINDS} kinds or more"), 1));
     let gap = world.checks.has_met_gap().then(|| ("a gap in the maps".to_owned(), 1));
+    let files = (world.records.files.undecided() > 0)
+        .then(|| ("an undecided search of the file system".to_owned(), 1));
     kinds
         .chain(many)
         .chain(gap)
+        .chain(files)
         .chain(world.scenario.traits().map(|name| (name.to_owned(), 1)))
         .collect()
 }

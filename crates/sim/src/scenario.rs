@@ -7,6 +7,7 @@ use crate::control_trials::ControlTrials;
 use crate::erasure::{self, ErasureShape};
 use crate::fault::Kind;
 use crate::fault_mix::{FaultMix, Upkeep};
+use crate::files::{self, FileSystem};
 use crate::names::{BESIDE, POOL, POOL_ID};
 use crate::process::{ImagePlace, ORDER_DEFAULT};
 use crate::stall::Stall;
@@ -74,6 +75,8 @@ pub struct Scenario {
     pub disks: DiskShape,
     /// Special conditions.
     pub trials: Trials,
+    /// The file system, if there is one.
+    pub file_system: Option<FileSystem>,
     /// Faults of the control store.
     pub control: ControlTrials,
     /// The stall at the end of the run.
@@ -171,6 +174,17 @@ impl Scenario {
         Scenario::draw_with(seed, 0)
     }
 
+    /// Draws the file system, for so many percent of the seeds. They lose no data and have room.
+    #[must_use]
+    pub fn with_file_system(mut self, percent: u64) -> Self {
+        let is_lossy = self.may_lose_data() || self.disks.is_tight || self.trials.fills;
+        self.file_system = files::draw(self.seed, percent).filter(|_| !is_lossy);
+        if self.file_system.is_some() {
+            self.faults.add_file_system();
+        }
+        self
+    }
+
     /// Draws everything; `erasure` percent of the seeds have an erasure-coded pool. The order of the draws
     /// decides what they draw.
     pub fn draw_with(seed: u64, erasure: u64) -> Self {
@@ -210,6 +224,7 @@ impl Scenario {
             load: LoadShape::default(),
             disks: DiskShape::default(),
             trials: Trials::default(),
+            file_system: None,
             control: ControlTrials::default(),
             stall: None,
             faults: FaultMix::default(),
@@ -374,6 +389,7 @@ impl Scenario {
             ("a shared image", self.load.has_image && self.load.image_sharers > 0),
             ("an image with shards", self.load.has_image && self.image_place().data_pool.is_some()),
             ("snapshots", self.load.has_snapshots),
+            ("a file system", self.file_system.is_some()),
             ("a disk replaced in the end", self.disks.replaced.is_some()),
             ("an OSD leaves in the end", self.cluster.leaver.is_some()),
             ("rot in the end", self.disks.rotten.is_some()),

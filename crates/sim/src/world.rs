@@ -21,13 +21,14 @@ pub use injection::Removal;
 
 use crate::agenda::Agenda;
 use crate::cast::Cast;
+use crate::check::coexistence;
 use crate::event::Event;
 use crate::network::{Arrival, Context, Delivery, Network, Presence};
 use crate::node::NodeId;
-use crate::process::{ClientProcess, OsdProcess, Process, Shared, StoreDisk};
+use crate::process::{ClientProcess, MdsProcess, OsdProcess, Process, Shared, StoreDisk};
 use crate::scenario::Scenario;
 use crate::snapshots::Snapshots;
-use crate::trace::Trace;
+use crate::trace::{Brief, Trace};
 use crate::workload::Workload;
 use checks::Checks;
 use clocks::Clocks;
@@ -47,6 +48,9 @@ const SNAPSHOTS_SALT: u64 = 0x5eaf_00d5;
 pub const START: Time = Time(1_750_000_000_000_000_000);
 /// Interval at which a client without a request to make looks again.
 const IDLE: Duration = Duration::from_millis(200);
+
+/// Time in which a metadata server starts again whose run was over.
+const RESTART: Duration = Duration::from_millis(500);
 
 /// A cluster with its clients, and everything around it.
 pub struct World {
@@ -90,7 +94,7 @@ impl World {
             injection: Injection::new(seeds.fork()),
             seeds: seeds.fork(),
             trace: Trace::new(START, printed),
-            records: Records::new(workload, snapshots),
+            records: Records::new(workload, snapshots, &scenario),
             resending: Resending::new(scenario.trials.resends),
             checks: Checks::default(),
             disks: DiskFaults::default(),
@@ -206,12 +210,56 @@ impl World {
                 break;
             }
         }
+        self.note_calls(node);
         self.check(node);
+        self.restart_if_over(node);
         self.plan_wake(node);
+    }
+
+    /// Answers to calls of a client of the file system enter the history.
+    fn note_calls(&mut self, node: NodeId) {
+        let now = self.agenda.now();
+        let Some(client) = self.nodes.process_mut(node).as_file_client_mut() else { return };
+        // A loss comes first: calls that fail with it are of the session that was lost.
+        if client.take_loss() {
+            self.records.files.lost(now, client.actor());
+            self.trace.line(now, format_args!("actor {} loses its session", client.actor()));
+        }
+        let mut answered = Vec::new();
+        while let Some((index, outcome)) = client.poll_ended() {
+            self.trace.line(now, format_args!("call {index} ends: {}", Brief(&outcome)));
+            answered.extend(outcome.is_ok().then_some((index, false)));
+            self.records.files.complete(index, now, outcome);
+        }
+        while let Some(index) = client.poll_durable() {
+            self.trace.line(now, format_args!("call {index} is durable"));
+            answered.push((index, true));
+            self.records.files.note_durable(index, now);
+        }
+        for (index, is_durable) in answered {
+            let call = &self.records.files.entries()[index].call;
+            if let Some(strike) = self.records.strikes.draw(now, call, is_durable) {
+                self.agenda.after(Duration::ZERO, Event::Strike(node, strike));
+            }
+        }
+    }
+
+    /// A metadata server that is replaced is started again.
+    fn restart_if_over(&mut self, node: NodeId) {
+        let Some(end) = self.nodes.process(node).as_mds().and_then(MdsProcess::end) else { return };
+        let name = self.nodes.name(node);
+        self.line(format_args!("{name} is over: {end}"));
+        self.crash(node, false);
+        self.agenda.after(RESTART, Event::Restart(node));
     }
 
     /// Checks the state of a process, and of the cluster as far as the process may have changed it.
     fn check(&mut self, node: NodeId) {
+        if self.nodes.process(node).as_file_client().is_some()
+            && let Err(what) = coexistence::check(&self.held_caps())
+        {
+            panic!("{what}");
+        }
         let process = self.nodes.process(node);
         if let Some(client) = process.as_client() {
             self.records.note_confirmed_watches(self.agenda.now(), self.clock(node), client);
@@ -269,7 +317,8 @@ impl World {
         self.seeds.fill(&mut seed);
         let name = self.nodes.name(node);
         self.line(format_args!("{name} (node {node}) starts"));
-        let is_client = self.nodes.client(node).is_some();
+        let is_file_client = self.nodes.process(node).as_file_client().is_some();
+        let is_client = self.nodes.client(node).is_some() || is_file_client;
         self.actors_made += u32::from(is_client);
         self.nodes.start(node, now, self.actors_made, seed);
         if is_client {
@@ -290,6 +339,9 @@ impl World {
             return;
         }
         self.nodes.crash(node);
+        if let Some(client) = self.nodes.process(node).as_file_client() {
+            self.records.files.lost(self.agenda.now(), client.actor());
+        }
         if let Some(client) = self.nodes.client(node) {
             self.records.watching.died(self.agenda.now(), client.actor());
         }
@@ -353,6 +405,8 @@ fn cast(scenario: &Scenario, nodes: &Nodes) -> Cast {
     let node_of = |osd: Option<OsdId>| osd.map(|osd| osds[osd.0 as usize]);
     let image_users = nodes.select(|process| user(process).is_some());
     Cast {
+        servers: nodes.select(|process| process.as_mds().is_some()),
+        file_clients: nodes.select(|process| process.as_file_client().is_some()),
         monitors: nodes.select(|process| process.as_monitor().is_some()),
         hosts: hosts(scenario, &osds),
         spares: osds[scenario.cluster.osds..].to_vec(),

@@ -2,7 +2,7 @@
 //!
 //! Most are answered at once. A flush of the journal and an eviction are answered when they are done.
 
-use super::Mds;
+use super::{End, Mds};
 use crate::commands::filter::Filter;
 use crate::commands::pending::{Awaited, Pending};
 use crate::commands::{VERSION, table};
@@ -16,6 +16,19 @@ use wire::tell::{self, Arguments, CommandOutput, Sentence, text, words};
 use wire::{Command, MessageBody, decode_from_peer};
 
 impl Mds {
+    /// Why this run of the server is over: it must be started again. `None` while it is not.
+    pub fn end(&self) -> Option<&End> {
+        self.end.as_ref().filter(|_| self.is_over)
+    }
+
+    /// For tests and the simulator.
+    ///
+    /// # Panics
+    /// If the state of the server contradicts itself.
+    pub fn check_invariants(&self) {
+        self.rank.iter().for_each(Rank::check_invariants);
+    }
+
     /// Runs a command. As in Ceph, only clients with all capabilities may run any: what a server shows may be
     /// anybody's.
     /// They are run also while clients are not answered.

@@ -9,7 +9,7 @@ use crate::caps;
 use crate::log::Opened;
 use crate::peer::ClientPeer;
 use crate::sessions::Sessions;
-use engine::{Message, Time};
+use engine::{Duration, Message, Time};
 use fscaps::{InodeId, RequestId};
 use namespace::Ino;
 use std::collections::BTreeSet;
@@ -57,6 +57,13 @@ fn adopt_ranges(rank: &mut Rank) {
         for (client, range) in ranges.filter(|(client, _)| rank.sessions.get(**client).is_some()) {
             rank.caps.adopt_range(caps::inode_id(ino), *client, range.end);
         }
+    }
+}
+
+/// A client that does not come back for so long is evicted.
+pub(crate) fn set_timeout(rank: &mut Rank, timeout: Duration) {
+    if let Some(awaited) = &mut rank.awaited {
+        awaited.set_timeout(timeout);
     }
 }
 

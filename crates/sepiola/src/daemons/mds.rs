@@ -59,6 +59,7 @@ impl MdsMember {
             hostname: hostname(),
             gid: 0,
             is_volatile: self.is_volatile,
+            reconnect_timeout: mds::Config::RECONNECT_TIMEOUT,
         };
         Ok(Mds::new(config, random_bytes()?))
     }

@@ -10,7 +10,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
-const USAGE: &str = "soak [--first-seed S] [--seeds N] [--seed X [--trace]] [--erasure PERCENT] [--keep-going] [--tally] [--digest]";
+const USAGE: &str = "soak [--first-seed S] [--seeds N] [--seed X [--trace]] [--erasure PERCENT] [--file-system PERCENT] [--keep-going] [--tally] [--digest]";
 const SEEDS_DEFAULT: u64 = 40;
 /// Longest time in seconds between lines of progress.
 const PROGRESS_SECONDS: u64 = 10;
@@ -24,6 +24,7 @@ struct Arguments {
     tally: bool,
     digest: bool,
     erasure: u64,
+    file_system: u64,
 }
 
 fn main() -> ExitCode {
@@ -52,9 +53,14 @@ fn show_log() {
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let erasure = Options::default().erasure;
-    let mut arguments =
-        Arguments { first_seed: 1, seeds: SEEDS_DEFAULT, erasure, ..Arguments::default() };
+    let Options { erasure, file_system, .. } = Options::default();
+    let mut arguments = Arguments {
+        first_seed: 1,
+        seeds: SEEDS_DEFAULT,
+        erasure,
+        file_system,
+        ..Arguments::default()
+    };
     while let Some(word) = words.next() {
         let mut number = || {
             let text = words.next().ok_or(format!("{word} needs a number"))?;
@@ -65,6 +71,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--seeds" => arguments.seeds = number()?,
             "--seed" => (arguments.first_seed, arguments.seeds) = (number()?, 1),
             "--erasure" => arguments.erasure = number()?,
+            "--file-system" => arguments.file_system = number()?,
             "--trace" => arguments.trace = true,
             "--keep-going" => arguments.keep_going = true,
             "--tally" => arguments.tally = true,
@@ -76,7 +83,8 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
 }
 
 fn soak(arguments: &Arguments) -> ExitCode {
-    let options = Options { trace: arguments.trace, erasure: arguments.erasure };
+    let Arguments { trace, erasure, file_system, .. } = *arguments;
+    let options = Options { trace, erasure, file_system };
     let started = Instant::now();
     let (mut requests, mut events, mut undecided, mut damaged) = (0, 0, 0, 0);
     let (mut stuck, mut failures) = (0u64, 0u64);

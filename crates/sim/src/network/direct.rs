@@ -12,7 +12,7 @@ use engine::{
     Message, Peer, Policy, Time,
 };
 use std::collections::{BTreeMap, VecDeque};
-use types::{EntityAddr, EntityType, ParticipantName, features};
+use types::{EntityAddr, ParticipantName, features};
 
 /// Time after which connecting to a process that does not answer fails.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -173,7 +173,10 @@ impl Direct {
                 let opener = link.ends[OPENER].node;
                 let number = i64::try_from(global_id).unwrap_or(i64::MAX);
                 link.peer = Some(Peer {
-                    participant: ParticipantName::new(EntityType::CLIENT, number),
+                    participant: ParticipantName::new(
+                        cx.presences[opener].participant().kind,
+                        number,
+                    ),
                     name,
                     addrs: cx.presences[opener].addrs.clone(),
                     features: features::SUPPORTED,
@@ -307,6 +310,18 @@ impl Direct {
         for (id, end) in ends {
             let silence = if silently { cx.prng.below(SILENCE_MS_MAX) } else { 0 };
             self.leave_after(cx, id, end, Duration::from_millis(silence));
+        }
+    }
+
+    /// Messages of a process that have not arrived are lost.
+    pub fn forget_sent(&mut self, node: NodeId) {
+        let conns = self.conns.range((node, ConnId(0))..(node + 1, ConnId(0)));
+        let ends: Vec<(u64, usize)> = conns.map(|(_, end)| *end).collect();
+        for (id, end) in ends {
+            if let Some(link) = self.links.get_mut(&id) {
+                let inbox = &mut link.ends[1 - end].inbox;
+                inbox.retain(|(_, message)| matches!(message, LinkMessage::Closed));
+            }
         }
     }
 

@@ -76,6 +76,11 @@ impl NetworkFaults {
         self.blocked.insert(way);
     }
 
+    /// Lets messages pass in a direction again.
+    pub fn unblock(&mut self, way: Way) {
+        self.blocked.remove(&way);
+    }
+
     /// Multiplies delays in a direction.
     pub fn slow_down(&mut self, way: Way, factor: u64) {
         self.slow.insert(way, factor);

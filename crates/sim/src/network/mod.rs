@@ -109,6 +109,13 @@ impl Network {
         }
     }
 
+    /// Messages of a process that have not arrived are lost, unless byte streams are simulated.
+    pub fn forget_sent(&mut self, node: NodeId) {
+        if let Network::Direct(network) = self {
+            network.forget_sent(node);
+        }
+    }
+
     /// Breaks about `share` percent of all connections of `node`.
     pub fn cut(&mut self, cx: &mut Context<'_>, node: NodeId, share: u64) {
         match self {

@@ -15,7 +15,7 @@ use msgr::{Admission, Config, Event, MODE_CRC, Session};
 use sockets::Sockets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use types::{EntityAddrVec, ParticipantName};
+use types::{EntityAddrVec, EntityType, ParticipantName};
 
 /// Authentication method between daemons; private to the simulation.
 const METHOD_TRUSTED: u32 = 1;
@@ -429,7 +429,8 @@ fn auth_arrival(event: Event) -> Option<Arrival> {
 /// Identity that a process presents at the listener of `participant`.
 fn config_of(cx: &Context<'_>, node: NodeId, participant: ParticipantName) -> Arc<Config> {
     let presence = &cx.presences[node];
-    if presence.is_client {
+    // A metadata server authenticates like a client, and listens.
+    if participant.kind == EntityType::CLIENT {
         let nonce = presence.addrs.msgr2().map_or(0, |addr| addr.nonce);
         return Arc::new(Config::client(nonce));
     }

@@ -12,9 +12,11 @@ mod contents;
 mod control_disk;
 mod crashable;
 mod disk;
+mod file_client;
 mod image_owner;
 mod image_sharer;
 mod image_user;
+mod metadata_server;
 mod monitor;
 mod osd;
 mod store_disk;
@@ -24,9 +26,11 @@ pub use client::{ClientEvent, ClientProcess};
 pub use contents::Contents;
 pub use control_disk::{ControlDisk, Shared, SharedControl};
 pub use disk::Disk;
+pub use file_client::FileClientProcess;
 pub use image_owner::ImageOwner;
 pub use image_sharer::ImageSharer;
 pub use image_user::{ImagePlace, ImageUser, ORDER_DEFAULT};
+pub use metadata_server::MdsProcess;
 pub use monitor::MonitorProcess;
 pub use osd::OsdProcess;
 pub use store_disk::StoreDisk;
@@ -84,6 +88,26 @@ pub trait Process: Node {
 
     /// The process, if it is an OSD.
     fn as_osd_mut(&mut self) -> Option<&mut OsdProcess> {
+        None
+    }
+
+    /// The process, if it is a metadata server.
+    fn as_mds(&self) -> Option<&MdsProcess> {
+        None
+    }
+
+    /// The process, if it is a metadata server.
+    fn as_mds_mut(&mut self) -> Option<&mut MdsProcess> {
+        None
+    }
+
+    /// The process, if it is a client of the file system.
+    fn as_file_client(&self) -> Option<&FileClientProcess> {
+        None
+    }
+
+    /// The process, if it is a client of the file system.
+    fn as_file_client_mut(&mut self) -> Option<&mut FileClientProcess> {
         None
     }
 
@@ -169,6 +193,41 @@ impl Process for ClientProcess {
     }
 
     fn as_client_mut(&mut self) -> Option<&mut ClientProcess> {
+        Some(self)
+    }
+}
+
+impl Process for MdsProcess {
+    delegate_life!();
+
+    fn start(&mut self, start: Start<'_>) {
+        start.addrs.0.iter_mut().for_each(|addr| addr.nonce = start.number);
+        self.start(start.addrs.clone(), start.seed);
+    }
+
+    fn as_mds(&self) -> Option<&MdsProcess> {
+        Some(self)
+    }
+
+    fn as_mds_mut(&mut self) -> Option<&mut MdsProcess> {
+        Some(self)
+    }
+}
+
+impl Process for FileClientProcess {
+    delegate_life!();
+
+    fn start(&mut self, start: Start<'_>) {
+        let nonces = NONCES * (start.number - 1).min(1);
+        start.addrs.0.iter_mut().for_each(|addr| addr.nonce += nonces);
+        self.start(start.actor, start.seed);
+    }
+
+    fn as_file_client(&self) -> Option<&FileClientProcess> {
+        Some(self)
+    }
+
+    fn as_file_client_mut(&mut self) -> Option<&mut FileClientProcess> {
         Some(self)
     }
 }

@@ -16,8 +16,9 @@ use maps::PoolFlags;
 const QUOTA_GROUPS: u32 = 16;
 
 pub(crate) fn boot(world: &mut World) -> Result<(), String> {
-    let spares = world.cast.spares.clone();
-    let nodes = (0..world.nodes.count()).filter(|node| !spares.contains(node));
+    // Metadata servers get their keys first.
+    let later = [&world.cast.spares[..], &world.cast.servers].concat();
+    let nodes = (0..world.nodes.count()).filter(|node| !later.contains(node));
     nodes.for_each(|node| world.start(node));
     let osds = world.scenario.cluster.osds;
     if !run_until(world, BOOT_LIMIT, |world| {

@@ -1,6 +1,7 @@
 //! Queries of the state of the cluster and its clients.
 
 use super::World;
+use crate::check::coexistence::Holders;
 use crate::groups::all_groups;
 use crate::history::Entry;
 use crate::process::{ClientProcess, OsdProcess};
@@ -11,6 +12,24 @@ use std::fmt::Write;
 use types::{OsdId, PgId};
 
 impl World {
+    /// Capabilities of all clients of the file system but those that are shut out.
+    pub fn held_caps(&self) -> Holders {
+        let mut held = Holders::new();
+        let map = self.newest_map();
+        for node in &self.cast.file_clients {
+            let addrs = &self.nodes.presences()[*node].addrs;
+            if map.is_some_and(|map| map.is_any_blocklisted(addrs)) {
+                continue;
+            }
+            let client = self.nodes.process(*node).as_file_client();
+            let Some(client) = client.and_then(|client| client.daemon()) else { continue };
+            for cap in client.held_caps() {
+                held.entry(cap.ino).or_default().push((client.global_id(), cap.bits));
+            }
+        }
+        held
+    }
+
     /// True if all groups are clean in the newest map.
     pub fn is_clean(&self) -> bool {
         let Some(map) = self.newest_map() else { return false };

@@ -1,10 +1,13 @@
 //! Generators and histories of clients' requests. Responses enter the histories.
 
 use super::commands::Commands;
+use crate::file_history::FileHistory;
+use crate::file_strikes::Strikes;
 use crate::history::History;
 use crate::model::Observation;
 use crate::node::NodeId;
 use crate::process::{ClientEvent, ClientProcess};
+use crate::scenario::Scenario;
 use crate::snapshots::{SnapshotAction, Snapshots};
 use crate::trace::Trace;
 use crate::watching::{Completed, Watching};
@@ -27,6 +30,10 @@ pub struct Records {
     pub snapshots: Snapshots,
     /// Commands of administrators.
     pub commands: Commands,
+    /// Calls to the file system.
+    pub files: FileHistory,
+    /// Deaths of its server that follow from answers.
+    pub strikes: Strikes,
 }
 
 /// The moment at which a client receives something, and the trace that tells of it.
@@ -47,13 +54,16 @@ impl Moment<'_> {
 
 impl Records {
     /// Nothing has been asked yet.
-    pub fn new(workload: Workload, snapshots: Snapshots) -> Self {
+    pub fn new(workload: Workload, snapshots: Snapshots, scenario: &Scenario) -> Self {
+        let strikes = scenario.file_system.map_or(0, |shape| shape.strikes);
         Records {
             history: History::default(),
             watching: Watching::default(),
             workload,
             snapshots,
             commands: Commands::default(),
+            files: FileHistory::new(scenario.seed),
+            strikes: Strikes::new(scenario.seed, strikes),
         }
     }
 

@@ -1,0 +1,70 @@
+//! Calls of the client's user, and their answers.
+
+use bytes::Bytes;
+use types::Errno;
+use wire::InodeStat;
+
+/// Number of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// A call. Paths begin at the root, without a slash. Open files are named by the numbers of their inodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    /// Makes a directory.
+    Mkdir(String),
+    /// Removes an empty directory.
+    Rmdir(String),
+    /// Removes the name of a file.
+    Unlink(String),
+    /// Gives an object another name.
+    Rename(String, String),
+    /// Attributes of an object.
+    Stat(String),
+    /// Names in a directory.
+    List(String),
+    /// Makes a file, which must not exist, and opens it.
+    Create(String),
+    /// Opens a file to read and write.
+    Open(String),
+    /// Writes to an open file.
+    Write {
+        /// The file.
+        ino: u64,
+        /// Where.
+        offset: u64,
+        /// The bytes.
+        data: Bytes,
+    },
+    /// Reads from an open file: up to its end, if that comes first.
+    Read {
+        /// The file.
+        ino: u64,
+        /// Where.
+        offset: u64,
+        /// How much.
+        length: u64,
+    },
+    /// Makes an open file durable: all writes to it, and the creation of it by this client.
+    Fsync(u64),
+    /// Makes all calls before it durable.
+    Sync,
+    /// Closes a file, once.
+    Close(u64),
+}
+
+/// The answer to a call that has succeeded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// An object and its attributes; of a file that was opened, too.
+    Inode(Box<InodeStat>),
+    /// Names of a directory.
+    Names(Vec<Bytes>),
+    /// Bytes of a file.
+    Data(Bytes),
+}
+
+/// How a call ended. EIO: it may have been executed or not; EBADF, that a file is not open.
+pub type Outcome = Result<Answer, Errno>;

@@ -1,0 +1,294 @@
+//! The client: its parts, its calls, and its session.
+
+mod daemon;
+mod files;
+mod names;
+
+use crate::call::{Answer, Call, CallId, Outcome};
+use crate::inode::Inode;
+use crate::monitor::Monitor;
+use crate::outputs::Outputs;
+use crate::requests::{self, Requests};
+use crate::session::{Arrival, Session};
+use crate::transfers::Transfers;
+use auth::Entropy;
+use engine::{ConnId, Message, Time};
+use rados::{Client, Credentials};
+use std::collections::{BTreeMap, VecDeque};
+use types::features::SUPPORTED;
+use types::{EntityAddrVec, EntityName, Errno};
+use wire::client_reconnect::{ClaimedCap, ClaimedRealm};
+use wire::{CapBits, ClientReconnect, ClientSession, MessageBody, SessionOp};
+
+/// The first number of sessions that the client of the OSDs opens; the others are below.
+const FIRST_CONN: ConnId = ConnId(1 << 31);
+/// Bit 0 of a rejection's flags.
+const BLOCKLISTED: u32 = 1;
+
+/// Configuration of a client.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Name of its entity.
+    pub name: EntityName,
+    /// Proof of the name.
+    pub credentials: Credentials,
+    /// Monitors.
+    pub monitors: Vec<EntityAddrVec>,
+}
+
+/// A capability as the client holds it, for checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldCap {
+    /// The inode.
+    pub ino: u64,
+    /// Bits that the client has not given back.
+    pub bits: CapBits,
+}
+
+/// A client of a file system.
+#[derive(Debug)]
+pub struct FsClient {
+    monitor: Monitor,
+    session: Session,
+    requests: Requests,
+    inodes: BTreeMap<u64, Inode>,
+    transfers: Transfers,
+    /// Calls that wait until all before them is durable, with the last request before each.
+    syncs: Vec<(CallId, u64)>,
+    now: Time,
+    last_call: u64,
+    completions: VecDeque<(CallId, Outcome)>,
+    durable: VecDeque<CallId>,
+    outputs: Outputs,
+    is_started: bool,
+    is_shut_out: bool,
+}
+
+impl FsClient {
+    /// A client without a session; its first timeout opens one.
+    pub fn new(config: Config, mut entropy: Entropy) -> Self {
+        let own = Entropy::from_seed(entropy.array());
+        let Config { name, credentials, monitors } = config;
+        let rados = rados::Config::new(name.clone(), credentials.clone(), monitors.clone());
+        let rados = rados::Config { first_conn: FIRST_CONN, ..rados };
+        FsClient {
+            monitor: Monitor::new(name, credentials, monitors, entropy),
+            session: Session::new(),
+            requests: Requests::default(),
+            inodes: BTreeMap::new(),
+            transfers: Transfers::new(Client::new(rados, own)),
+            syncs: Vec::new(),
+            now: Time::ZERO,
+            last_call: 0,
+            completions: VecDeque::new(),
+            durable: VecDeque::new(),
+            outputs: Outputs::default(),
+            is_started: false,
+            is_shut_out: false,
+        }
+    }
+
+    /// Makes a call.
+    pub fn call(&mut self, now: Time, call: Call) -> CallId {
+        self.now = now;
+        self.last_call += 1;
+        let id = CallId(self.last_call);
+        match (requests::of_call(&call), call) {
+            (Some((message, purpose)), _) => self.ask(id, message, purpose),
+            (None, Call::Sync) => self.begin_sync(id),
+            (None, call) => self.begin_on_file(id, call),
+        }
+        self.end_turn();
+        id
+    }
+
+    /// The next call that has ended.
+    pub fn poll_completion(&mut self) -> Option<(CallId, Outcome)> {
+        self.completions.pop_front()
+    }
+
+    /// The next call on names that has succeeded and of which all effects are durable now.
+    pub fn poll_durable(&mut self) -> Option<CallId> {
+        self.durable.pop_front()
+    }
+
+    /// How often the session was lost, with everything that was not durable.
+    pub fn sessions_lost(&self) -> u64 {
+        self.session.lost()
+    }
+
+    /// Whether the cluster has shut this client out: only a new one can go on.
+    pub fn is_shut_out(&self) -> bool {
+        self.is_shut_out
+    }
+
+    /// The global id by which metadata servers know the client; 0 before a monitor has given it.
+    pub fn global_id(&self) -> u64 {
+        self.monitor.global_id()
+    }
+
+    /// The client of the OSDs.
+    pub fn cluster(&self) -> &Client {
+        &self.transfers.cluster
+    }
+
+    /// Capabilities that it holds.
+    pub fn held_caps(&self) -> impl Iterator<Item = HeldCap> + '_ {
+        self.inodes.iter().map(|(ino, inode)| HeldCap { ino: *ino, bits: inode.held })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn inode_mut(&mut self, ino: u64) -> &mut Inode {
+        self.inodes.get_mut(&ino).expect("the client has the inode")
+    }
+
+    /// Requests, transfers and waiting calls, for people.
+    pub fn describe(&self) -> String {
+        let waiting = self.inodes.iter().filter(|(_, inode)| !inode.waiting.is_empty());
+        let waiting: Vec<String> =
+            waiting.map(|(ino, inode)| format!("{ino:x}: {inode:?}")).collect();
+        let FsClient { session, requests, transfers, syncs, .. } = self;
+        format!("{session:?}, {requests:?}, {transfers:?}, syncs {syncs:?}, waiting {waiting:?}")
+    }
+
+    /// # Panics
+    /// If the state of the client contradicts itself.
+    pub fn check_invariants(&self) {
+        self.transfers.cluster.check_invariants();
+        for (ino, inode) in &self.inodes {
+            assert_eq!(*ino, inode.stat.ino, "an inode is known by its number");
+            let writes = inode.held.contains(CapBits::FILE_WRITE);
+            assert!(writes || inode.is_written(), "{ino:x} is written without a capability");
+        }
+    }
+
+    fn complete(&mut self, id: CallId, outcome: Outcome) {
+        self.completions.push_back((id, outcome));
+    }
+
+    fn fail(&mut self, id: CallId, errno: Errno) {
+        self.complete(id, Err(errno));
+    }
+
+    fn fail_all(&mut self, ids: impl IntoIterator<Item = CallId>) {
+        ids.into_iter().for_each(|id| self.fail(id, Errno::IO));
+    }
+
+    fn begin_sync(&mut self, id: CallId) {
+        self.syncs.push((id, self.requests.last_tid()));
+        self.hasten_journal();
+        let all: Vec<u64> = self.inodes.keys().copied().collect();
+        all.into_iter().for_each(|ino| self.tend(ino));
+        self.tend_syncs();
+    }
+
+    /// Asks the server to store without delay what it has answered early.
+    fn hasten_journal(&mut self) {
+        if let Some(conn) = self.session.ready() {
+            let flush = ClientSession::new(SessionOp::REQUEST_FLUSH_MDLOG, 0);
+            self.outputs.send(conn, flush.encode(SUPPORTED));
+        }
+    }
+
+    /// Ends calls for which everything is durable.
+    fn tend_syncs(&mut self) {
+        if self.syncs.is_empty() || !self.inodes.values().all(Inode::is_clean) {
+            return;
+        }
+        let requests = &self.requests;
+        let (done, waiting) = std::mem::take(&mut self.syncs)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(_, last)| requests.are_durable(*last));
+        self.syncs = waiting;
+        done.into_iter().for_each(|(id, _)| self.complete(id, Ok(Answer::Done)));
+    }
+
+    /// A connection to the server is there.
+    fn server_opened(&mut self, conn: ConnId) {
+        match self.session.opened(conn, self.monitor.server()) {
+            Arrival::Claims => self.claim(conn),
+            Arrival::Loses => {
+                self.lose_session();
+                self.session.open(&mut self.outputs);
+            }
+            Arrival::Opens => self.session.open(&mut self.outputs),
+        }
+    }
+
+    /// Tells the next server what the client has. Before the claims go requests and changes that may have
+    /// been lost: when all claims are there, it executes.
+    fn claim(&mut self, conn: ConnId) {
+        let sent = self.requests.numbers(true);
+        sent.into_iter().for_each(|tid| self.transmit(conn, tid));
+        let flushes = self.inodes.values().flat_map(|inode| &inode.flushes);
+        let flushes: Vec<Message> =
+            flushes.map(|(tid, caps)| caps.encode(SUPPORTED).with_tid(*tid)).collect();
+        flushes.into_iter().for_each(|message| self.outputs.send(conn, message));
+        let mut caps = Vec::new();
+        for (ino, inode) in &mut self.inodes {
+            inode.restart();
+            let claimed = ClaimedCap {
+                cap_id: inode.cap_id,
+                wanted: inode.wanted(),
+                issued: inode.held,
+                realm: 1,
+                ..ClaimedCap::default()
+            };
+            caps.push((*ino, claimed));
+        }
+        let realms = vec![ClaimedRealm { ino: 1, ..ClaimedRealm::default() }];
+        let claims = ClientReconnect { caps, realms, more: false };
+        self.outputs.send(conn, claims.encode(SUPPORTED));
+    }
+
+    /// The session is gone, and what was not durable with it.
+    fn lose_session(&mut self) {
+        self.session.lose();
+        let inodes = std::mem::take(&mut self.inodes).into_values();
+        inodes.for_each(|inode| self.fail_calls(inode));
+        let lost = [self.requests.lose(), self.transfers.forget(None)].concat();
+        let syncs = std::mem::take(&mut self.syncs).into_iter().map(|(id, _)| id);
+        self.fail_all(lost.into_iter().chain(syncs));
+    }
+
+    fn handle_session(&mut self, message: &ClientSession) {
+        let Some(conn) = self.session.connection() else { return };
+        match message.op {
+            SessionOp::OPEN => {
+                self.session.is_granted(self.now);
+                self.resume(conn);
+            }
+            SessionOp::CLOSE if self.session.may_end() => {
+                self.lose_session();
+                self.session.open(&mut self.outputs);
+            }
+            SessionOp::REJECT => {
+                self.session.reject();
+                self.is_shut_out |= message.flags & BLOCKLISTED != 0;
+            }
+            SessionOp::STALE => self.session.hasten_renewal(self.now),
+            SessionOp::RECALL_STATE => self.recall(message.max_caps as usize),
+            SessionOp::FLUSHMSG => {
+                let answer = ClientSession::new(SessionOp::FLUSHMSG_ACK, message.sequence);
+                self.outputs.send(conn, answer.encode(SUPPORTED));
+            }
+            _ => {}
+        }
+    }
+
+    /// Requests and calls on files go on with this server.
+    fn resume(&mut self, conn: ConnId) {
+        let waiting = self.requests.numbers(false);
+        waiting.into_iter().for_each(|tid| self.transmit(conn, tid));
+        if !self.syncs.is_empty() {
+            self.hasten_journal();
+        }
+        let all: Vec<u64> = self.inodes.keys().copied().collect();
+        for ino in all {
+            let waiting =
+                self.inodes.get_mut(&ino).into_iter().flat_map(|inode| &mut inode.waiting);
+            waiting.for_each(|waiting| waiting.asked_range = false);
+            self.tend(ino);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Requests to the metadata server, its replies, and all its other messages.
+
+use super::FsClient;
+use crate::call::{Answer, Call, CallId};
+use crate::inode::Inode;
+use crate::requests::{self, Purpose, Replied};
+use bytes::Bytes;
+use engine::{ConnId, Message};
+use types::Errno;
+use types::features::SUPPORTED;
+use wire::{
+    CapBits, ClientCaps, ClientLease, ClientReply, ClientRequest, ClientSession, DirectoryPage,
+    FilePath, InodeStat, MessageBody, PeerFault, decode_from_peer, readdir_flags,
+};
+
+/// Capabilities of directories that the client keeps.
+const KEPT_MAX: usize = 64;
+
+impl FsClient {
+    /// Sends a request, at once or when the session is open.
+    pub(super) fn ask(&mut self, id: CallId, message: ClientRequest, purpose: Purpose) {
+        let message = ClientRequest { stamp: self.now.wall(), ..message };
+        let tid = self.requests.add(id, message, purpose);
+        if let Some(conn) = self.session.ready() {
+            self.transmit(conn, tid);
+        }
+    }
+
+    pub(super) fn transmit(&mut self, conn: ConnId, tid: u64) {
+        let map_epoch = self.monitor.map().epoch.0;
+        if let Some(message) = self.requests.message(tid, map_epoch) {
+            self.outputs.send(conn, message.encode(SUPPORTED).with_tid(tid));
+        }
+    }
+
+    /// # Errors
+    ///
+    /// The message does not decode.
+    pub(super) fn handle_from_server(&mut self, message: &Message) -> Result<(), PeerFault> {
+        match message.kind {
+            ClientSession::KIND => self.handle_session(&decode_from_peer(message)?),
+            ClientReply::KIND => self.handle_reply(message.tid, &decode_from_peer(message)?),
+            ClientCaps::KIND => self.handle_caps(message.tid, &decode_from_peer(message)?),
+            ClientLease::KIND => self.handle_lease(decode_from_peer(message)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Names are not kept, so a lease is returned at once.
+    fn handle_lease(&mut self, lease: ClientLease) {
+        if let (ClientLease::REVOKE, Some(conn)) = (lease.action, self.session.connection()) {
+            let answer = ClientLease { action: ClientLease::REVOKE_ACK, ..lease };
+            self.outputs.send(conn, answer.encode(SUPPORTED));
+        }
+    }
+
+    /// An early reply answers the call; the safe one, which may be the same, makes it durable.
+    fn handle_reply(&mut self, tid: u64, reply: &ClientReply) {
+        let Some(replied) = self.requests.handle_reply(tid, reply) else { return };
+        let id = replied.id;
+        let is_change = matches!(replied.purpose, Purpose::Call(_)) && reply.result == 0;
+        let shown = self.learn_from(reply, &replied);
+        if replied.is_first {
+            self.answer(replied, reply);
+        } else if reply.result != 0 {
+            tracing::warn!(tid, result = reply.result, "a request fails that was answered early");
+        }
+        if reply.is_safe && is_change {
+            self.durable.push_back(id);
+        }
+        shown.into_iter().for_each(|ino| self.tend(ino));
+        self.trim();
+    }
+
+    /// Takes the inodes that a reply shows; returns them.
+    fn learn_from(&mut self, reply: &ClientReply, replied: &Replied) -> Vec<u64> {
+        let directory = reply.dentry.as_ref().map(|dentry| &dentry.directory);
+        let mut shown: Vec<u64> = Vec::new();
+        for stat in directory.into_iter().chain(&reply.target) {
+            self.learn(stat);
+            shown.push(stat.ino);
+        }
+        if let (Purpose::Page(_), Ok(page)) = (&replied.purpose, page_of(reply)) {
+            page.entries.iter().for_each(|entry| self.learn(&entry.inode));
+            shown.extend(page.entries.iter().map(|entry| entry.inode.ino));
+        }
+        // A request that was answered early and is durable now may be awaited.
+        if !replied.is_first {
+            let awaiting = self.inodes.iter().filter(|(_, inode)| !inode.syncing.is_empty());
+            shown.extend(awaiting.map(|(ino, _)| *ino));
+        }
+        shown
+    }
+
+    fn answer(&mut self, replied: Replied, reply: &ClientReply) {
+        let Replied { id, purpose, path, .. } = replied;
+        let error = (reply.result < 0).then_some(Errno(-reply.result));
+        match (purpose, error) {
+            (Purpose::Size(ino), _) => {
+                let size = reply.target.as_ref().map(|stat| stat.size);
+                self.size_told(id, ino, size.ok_or(error.unwrap_or(Errno::IO)));
+            }
+            (_, Some(errno)) => self.fail(id, errno),
+            (Purpose::Page(names), None) => self.page_told(id, names, path, reply),
+            (Purpose::Call(call), None) => {
+                let Some(stat) = &reply.target else { return self.complete(id, Ok(Answer::Done)) };
+                if matches!(call, Call::Create(_) | Call::Open(_)) {
+                    match self.inodes.get_mut(&stat.ino) {
+                        Some(inode) => inode.opens += 1,
+                        None => return self.fail(id, Errno::IO),
+                    }
+                }
+                self.complete(id, Ok(Answer::Inode(Box::new(stat.clone()))));
+            }
+        }
+    }
+
+    fn page_told(
+        &mut self,
+        id: CallId,
+        mut names: Vec<Bytes>,
+        path: FilePath,
+        reply: &ClientReply,
+    ) {
+        let page = match page_of(reply) {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::warn!(%error, "a page of a directory does not decode");
+                return self.fail(id, Errno::IO);
+            }
+        };
+        names.extend(page.entries.into_iter().map(|entry| entry.name));
+        if page.flags & readdir_flags::FRAG_END != 0 {
+            return self.complete(id, Ok(Answer::Names(names)));
+        }
+        let after = names.last().cloned().unwrap_or_default();
+        self.ask(id, requests::page(path, after), Purpose::Page(names));
+    }
+
+    /// Takes an inode with its capability.
+    fn learn(&mut self, stat: &InodeStat) {
+        let cap = stat.cap;
+        if cap.cap_id == 0 {
+            if let Some(inode) = self.inodes.get_mut(&stat.ino) {
+                inode.learn(stat.clone());
+            }
+            return;
+        }
+        let made = || Inode { stat: stat.clone(), ..Inode::default() };
+        let inode = self.inodes.entry(stat.ino).or_insert_with(made);
+        if inode.cap_id != cap.cap_id {
+            (inode.cap_id, inode.held) = (cap.cap_id, CapBits::NONE);
+        }
+        (inode.seq, inode.issue_seq, inode.mseq) = (cap.seq, cap.seq, cap.mseq);
+        inode.issued = cap.caps;
+        inode.held |= cap.caps;
+        inode.learn(stat.clone());
+    }
+
+    /// Returns what is not needed beyond a bound.
+    fn trim(&mut self) {
+        if self.inodes.len() > KEPT_MAX {
+            self.release_unused(usize::MAX);
+        }
+    }
+
+    /// The server wants the client to keep only so many capabilities.
+    pub(super) fn recall(&mut self, kept: usize) {
+        self.release_unused(self.inodes.len().saturating_sub(kept));
+    }
+
+    fn release_unused(&mut self, most: usize) {
+        let unused = self.inodes.iter().filter(|(_, inode)| inode.is_unused());
+        let unused: Vec<u64> = unused.map(|(ino, _)| *ino).take(most).collect();
+        unused.into_iter().for_each(|ino| self.release(ino));
+    }
+}
+
+fn page_of(reply: &ClientReply) -> codec::Result<DirectoryPage> {
+    codec::decode_all("page", &reply.extra)
+}

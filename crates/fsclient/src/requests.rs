@@ -1,0 +1,203 @@
+//! Requests on names, until they are durable, and the messages that ask for them.
+
+use crate::call::{Call, CallId};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use wire::client_request::{
+    GetattrArguments, MkdirArguments, OpenArguments, ReaddirArguments, client_flags,
+};
+use wire::{CapBits, ClientOp, ClientReply, ClientRequest, FilePath, RequestArguments, open_flags};
+
+/// Inode of the root.
+const ROOT: u64 = 1;
+
+/// The purpose of a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The answer to a call.
+    Call(Call),
+    /// A page of a directory; names of the pages before.
+    Page(Vec<Bytes>),
+    /// The size of a file, for a read.
+    Size(u64),
+}
+
+/// A request without a safe reply.
+#[derive(Debug)]
+struct Request {
+    message: ClientRequest,
+    id: CallId,
+    purpose: Purpose,
+    is_sent: bool,
+    /// The object of the early reply; 0 if it showed none. `None` without a reply.
+    answered: Option<u64>,
+}
+
+/// A reply to a request.
+#[derive(Debug)]
+pub(crate) struct Replied {
+    pub(crate) id: CallId,
+    pub(crate) purpose: Purpose,
+    pub(crate) path: FilePath,
+    /// The call has had no answer.
+    pub(crate) is_first: bool,
+}
+
+/// Requests without a safe reply, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    all: BTreeMap<u64, Request>,
+    last_tid: u64,
+}
+
+impl Requests {
+    /// A number for a request or a flush.
+    pub(crate) fn next_tid(&mut self) -> u64 {
+        self.last_tid += 1;
+        self.last_tid
+    }
+
+    /// The last number that was given.
+    pub(crate) fn last_tid(&self) -> u64 {
+        self.last_tid
+    }
+
+    /// Keeps a request; returns its number.
+    pub(crate) fn add(&mut self, id: CallId, message: ClientRequest, purpose: Purpose) -> u64 {
+        let tid = self.next_tid();
+        let request = Request { message, id, purpose, is_sent: false, answered: None };
+        self.all.insert(tid, request);
+        tid
+    }
+
+    /// The message of a request, as it is sent now. One that was answered early says so, with the number of
+    /// the inode that it has made.
+    pub(crate) fn message(&mut self, tid: u64, map_epoch: u32) -> Option<ClientRequest> {
+        let oldest_client_tid = self.all.keys().next().copied().unwrap_or(tid);
+        let request = self.all.get_mut(&tid)?;
+        if std::mem::replace(&mut request.is_sent, true) {
+            request.message.retries += 1;
+        }
+        if let Some(ino) = request.answered {
+            request.message.flags |= client_flags::REPLAY;
+            request.message.ino = ino;
+        }
+        Some(ClientRequest { oldest_client_tid, map_epoch, ..request.message.clone() })
+    }
+
+    /// Those that were sent, or those that were not.
+    pub(crate) fn numbers(&self, is_sent: bool) -> Vec<u64> {
+        let chosen = self.all.iter().filter(|(_, request)| request.is_sent == is_sent);
+        chosen.map(|(tid, _)| *tid).collect()
+    }
+
+    /// A reply has come. The request stays until it has a safe one; of early ones only the first counts.
+    pub(crate) fn handle_reply(&mut self, tid: u64, reply: &ClientReply) -> Option<Replied> {
+        let request = self.all.get_mut(&tid)?;
+        let is_first = request.answered.is_none();
+        if !is_first && !reply.is_safe {
+            return None;
+        }
+        let ino = reply.target.as_ref().map_or(0, |stat| stat.ino);
+        request.answered.get_or_insert(ino);
+        let replied = Replied {
+            id: request.id,
+            purpose: request.purpose.clone(),
+            path: request.message.path.clone(),
+            is_first,
+        };
+        if reply.is_safe {
+            self.all.remove(&tid);
+        }
+        Some(replied)
+    }
+
+    /// The last request that was answered early and concerns an inode.
+    pub(crate) fn last_early(&self, ino: u64) -> Option<u64> {
+        let of_inode = self.all.iter().filter(|(_, request)| request.answered == Some(ino));
+        of_inode.map(|(tid, _)| *tid).next_back()
+    }
+
+    /// Whether the request with a number is durable, or is none.
+    pub(crate) fn is_durable(&self, tid: u64) -> bool {
+        !self.all.contains_key(&tid)
+    }
+
+    /// Whether all requests up to a number are durable.
+    pub(crate) fn are_durable(&self, last: u64) -> bool {
+        self.all.keys().next().is_none_or(|tid| *tid > last)
+    }
+
+    /// Forgets those that were sent, and those about open files; returns the calls without an answer. Calls
+    /// on files are left out, since they fail with their file.
+    pub(crate) fn lose(&mut self) -> Vec<CallId> {
+        let is_of_file = |request: &Request| matches!(request.purpose, Purpose::Size(_));
+        let (gone, kept) = std::mem::take(&mut self.all)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(_, one)| one.is_sent || is_of_file(one));
+        self.all = kept;
+        let unanswered = |one: &Request| one.answered.is_none() && !is_of_file(one);
+        gone.into_values().filter(unanswered).map(|request| request.id).collect()
+    }
+}
+
+fn request(op: ClientOp, path: &str) -> ClientRequest {
+    let path = FilePath::new(ROOT, Bytes::copy_from_slice(path.as_bytes()));
+    ClientRequest { op, path, ..ClientRequest::default() }
+}
+
+fn open(op: ClientOp, path: &str, more: u32) -> ClientRequest {
+    let flags = open_flags::READ_WRITE | more;
+    let arguments = OpenArguments { flags, mode: 0o644, ..OpenArguments::default() };
+    let arguments = RequestArguments::of(&arguments);
+    ClientRequest { arguments, ..request(op, path) }
+}
+
+fn attributes(message: ClientRequest) -> ClientRequest {
+    let mask = CapBits::PIN | CapBits::ANY_SHARED;
+    let arguments = RequestArguments::of(&GetattrArguments { mask });
+    ClientRequest { arguments, ..message }
+}
+
+/// The request for a page of a directory that begins behind a name.
+pub(crate) fn page(path: FilePath, after: Bytes) -> ClientRequest {
+    let arguments = ReaddirArguments { flags: 1, ..ReaddirArguments::default() };
+    let arguments = RequestArguments::of(&arguments);
+    let path2 = FilePath { ino: 0, path: after };
+    ClientRequest { arguments, path2, path, ..request(ClientOp::READDIR, "") }
+}
+
+/// The request for the size of an open file.
+pub(crate) fn size(ino: u64) -> ClientRequest {
+    let path = FilePath { ino, path: Bytes::new() };
+    attributes(ClientRequest { path, ..request(ClientOp::GETATTR, "") })
+}
+
+/// The request of a call on names; `None` for other calls.
+pub(crate) fn of_call(call: &Call) -> Option<(ClientRequest, Purpose)> {
+    let message = match call {
+        Call::Mkdir(path) => {
+            let arguments = RequestArguments::of(&MkdirArguments { mode: 0o755 });
+            ClientRequest { arguments, ..request(ClientOp::MKDIR, path) }
+        }
+        Call::Rmdir(path) => request(ClientOp::RMDIR, path),
+        Call::Unlink(path) => request(ClientOp::UNLINK, path),
+        Call::Rename(from, to) => {
+            let message = request(ClientOp::RENAME, to);
+            ClientRequest { path2: request(ClientOp::RENAME, from).path, ..message }
+        }
+        Call::Stat(path) => attributes(request(ClientOp::LOOKUP, path)),
+        Call::List(path) => {
+            let message = page(request(ClientOp::READDIR, path).path, Bytes::new());
+            return Some((message, Purpose::Page(Vec::new())));
+        }
+        Call::Create(path) => {
+            open(ClientOp::CREATE, path, open_flags::CREATE | open_flags::EXCLUSIVE)
+        }
+        Call::Open(path) => open(ClientOp::OPEN, path, 0),
+        Call::Write { .. } | Call::Read { .. } | Call::Fsync(_) | Call::Close(_) | Call::Sync => {
+            return None;
+        }
+    };
+    Some((message, Purpose::Call(call.clone())))
+}

@@ -1,0 +1,272 @@
+//! The client against a monitor and metadata servers of messages.
+
+use crate::{Answer, Call, CallId, Config, FsClient, Outcome};
+use auth::Entropy;
+use bytes::Bytes;
+use engine::{ConnId, Daemon, Message, Output, Peer, Time};
+use maps::{MdsInfo, MdsMap, MdsState};
+use rados::Credentials;
+use types::features::SUPPORTED;
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, ParticipantName};
+use wire::client_request::client_flags;
+use wire::{
+    CapBits, CapOp, ClientCaps, ClientOp, ClientReconnect, ClientReply, ClientRequest,
+    ClientSession, FileLayout, InodeStat, MdsMapMessage, MessageBody, ReplyCap, SessionOp,
+    client_caps_flags,
+};
+
+const INO: u64 = 0x100_0000_0001;
+
+struct World {
+    client: FsClient,
+    now: Time,
+    monitor: ConnId,
+    server: ConnId,
+    epoch: u32,
+}
+
+fn peer(kind: EntityType) -> Peer {
+    Peer {
+        participant: ParticipantName::new(kind, 0),
+        name: EntityName::new(kind, "a".to_owned()),
+        addrs: EntityAddrVec::default(),
+        features: SUPPORTED,
+        caps: Bytes::new(),
+        seen_addr: EntityAddr::default(),
+    }
+}
+
+fn map(epoch: u32, gid: u64, state: MdsState) -> Message {
+    let info = MdsInfo { gid, rank: 0, state, ..MdsInfo::default() };
+    let map = MdsMap {
+        epoch: Epoch(epoch),
+        mds_info: [(gid, info)].into(),
+        up: [(0, gid)].into(),
+        ..MdsMap::default()
+    };
+    let map = codec::encode_to_bytes(&map);
+    MdsMapMessage { map, epoch: Epoch(epoch), ..MdsMapMessage::default() }.encode(SUPPORTED)
+}
+
+fn file(bits: CapBits) -> InodeStat {
+    let cap = ReplyCap { caps: bits, cap_id: 5, seq: 1, realm: 1, ..ReplyCap::default() };
+    InodeStat {
+        ino: INO,
+        mode: 0o100_644,
+        max_size: 4 << 20,
+        layout: FileLayout { object_size: 4 << 20, ..FileLayout::default() },
+        cap,
+        ..InodeStat::default()
+    }
+}
+
+/// Messages that were sent over a connection.
+fn sent<T: MessageBody>(outputs: &[Message]) -> Vec<(u64, T)> {
+    let of_kind = outputs.iter().filter(|message| message.kind == T::KIND);
+    of_kind.map(|message| (message.tid, T::decode(message).expect("it was encoded"))).collect()
+}
+
+impl World {
+    /// A client with an open session at server 7.
+    fn new() -> Self {
+        let config = Config {
+            name: EntityName::client("admin"),
+            credentials: Credentials::None,
+            monitors: vec![EntityAddrVec::default()],
+        };
+        let client = FsClient::new(config, Entropy::from_seed([7; 32]));
+        let none = ConnId(0);
+        let now = Time(1_000_000_000);
+        let mut world = World { client, now, monitor: none, server: none, epoch: 0 };
+        world.client.handle_timeout(world.now);
+        world.monitor = world.connection().expect("it goes to a monitor");
+        world.client.handle_opened(world.now, world.monitor, peer(EntityType::MON));
+        world.goes_to(7, MdsState::ACTIVE);
+        let opens = sent::<ClientSession>(&world.outputs());
+        assert_eq!(opens[0].1.op, SessionOp::REQUEST_OPEN);
+        world.server_sends(ClientSession::new(SessionOp::OPEN, 0).encode(SUPPORTED));
+        world
+    }
+
+    /// The connection that the client opens, other than to OSDs.
+    fn connection(&mut self) -> Option<ConnId> {
+        let outputs = std::iter::from_fn(|| self.client.poll_output());
+        let opened = outputs.filter_map(|output| match output {
+            Output::Connect { conn, .. } if conn.0 < 1 << 31 => Some(conn),
+            _ => None,
+        });
+        opened.last()
+    }
+
+    /// Messages for the server.
+    fn outputs(&mut self) -> Vec<Message> {
+        let server = self.server;
+        let outputs = std::iter::from_fn(|| self.client.poll_output());
+        let sent = outputs.filter_map(|output| match output {
+            Output::Send { conn, message } if conn == server => Some(message),
+            _ => None,
+        });
+        sent.collect()
+    }
+
+    fn sees(&mut self, gid: u64, state: MdsState) {
+        self.epoch += 1;
+        self.client.handle_message(self.now, self.monitor, map(self.epoch, gid, state));
+    }
+
+    /// The rank has another server, and the client connects to it.
+    fn goes_to(&mut self, gid: u64, state: MdsState) {
+        self.sees(gid, state);
+        self.server = self.connection().expect("it goes to the server");
+        self.client.handle_opened(self.now, self.server, peer(EntityType::MDS));
+    }
+
+    fn server_sends(&mut self, message: Message) {
+        self.client.handle_message(self.now, self.server, message);
+    }
+
+    fn reply(&mut self, tid: u64, reply: ClientReply) {
+        self.server_sends(reply.encode(SUPPORTED).with_tid(tid));
+    }
+
+    fn call(&mut self, call: Call) -> CallId {
+        self.client.call(self.now, call)
+    }
+
+    fn ended(&mut self) -> Vec<(CallId, Outcome)> {
+        std::iter::from_fn(|| self.client.poll_completion()).collect()
+    }
+
+    /// Creates a file that is answered early; returns the number of the request.
+    fn create(&mut self, bits: CapBits) -> u64 {
+        let call = self.call(Call::Create("x".to_owned()));
+        let [(tid, _)] = sent::<ClientRequest>(&self.outputs())[..] else { panic!("one request") };
+        let reply = ClientReply {
+            is_safe: false,
+            target: Some(file(bits)),
+            ..ClientReply::plain(ClientOp::CREATE, 0, 1)
+        };
+        self.reply(tid, reply);
+        let ended = self.ended();
+        assert!(matches!(&ended[..], [(id, Ok(Answer::Inode(_)))] if *id == call), "{ended:?}");
+        assert_eq!(self.client.poll_durable(), None);
+        tid
+    }
+
+    fn make_durable(&mut self, tid: u64) {
+        self.reply(tid, ClientReply::plain(ClientOp::CREATE, 0, 1));
+    }
+}
+
+fn asks_for_journal(messages: &[Message]) -> bool {
+    let flush = SessionOp::REQUEST_FLUSH_MDLOG;
+    sent::<ClientSession>(messages).iter().any(|(_, message)| message.op == flush)
+}
+
+#[test]
+fn a_request_that_was_answered_early_is_told_to_the_next_server_before_the_claims() {
+    let mut world = World::new();
+    let tid = world.create(CapBits::PIN);
+    world.goes_to(8, MdsState::RECONNECT);
+    let messages = world.outputs();
+    let kinds: Vec<u16> = messages.iter().map(|message| message.kind).collect();
+    assert_eq!(kinds, [ClientRequest::KIND, ClientReconnect::KIND]);
+    let (again, request) = sent::<ClientRequest>(&messages).remove(0);
+    assert_eq!((again, request.ino, request.retries), (tid, INO, 1));
+    assert_ne!(request.flags & client_flags::REPLAY, 0);
+    let (_, claims) = sent::<ClientReconnect>(&messages).remove(0);
+    assert_eq!(claims.caps[0].0, INO);
+    world.make_durable(tid);
+    assert_eq!(world.client.poll_durable(), Some(CallId(1)));
+    assert_eq!(world.ended(), [], "the call has its answer");
+    world.goes_to(9, MdsState::RECONNECT);
+    assert!(sent::<ClientRequest>(&world.outputs()).is_empty(), "it is durable");
+}
+
+#[test]
+fn a_request_without_an_answer_is_sent_again_as_it_was() {
+    let mut world = World::new();
+    world.call(Call::Mkdir("d".to_owned()));
+    assert_eq!(sent::<ClientRequest>(&world.outputs()).len(), 1);
+    world.goes_to(8, MdsState::RECONNECT);
+    let (_, request) = sent::<ClientRequest>(&world.outputs()).remove(0);
+    assert_eq!((request.flags & client_flags::REPLAY, request.ino), (0, 0));
+}
+
+#[test]
+fn fsync_waits_until_the_creation_of_the_file_is_durable() {
+    let mut world = World::new();
+    let tid = world.create(CapBits::PIN);
+    let fsync = world.call(Call::Fsync(INO));
+    assert!(asks_for_journal(&world.outputs()));
+    assert_eq!(world.ended(), []);
+    world.make_durable(tid);
+    assert_eq!(world.ended(), [(fsync, Ok(Answer::Done))]);
+}
+
+#[test]
+fn sync_waits_for_requests_and_for_what_has_changed() {
+    let mut world = World::new();
+    let tid = world.create(CapBits::PIN | CapBits::FILE_WRITE | CapBits::FILE_BUFFER);
+    let write = world.call(Call::Write { ino: INO, offset: 0, data: Bytes::from_static(b"x") });
+    assert_eq!(world.ended(), [(write, Ok(Answer::Done))], "it is buffered");
+    world.call(Call::Sync);
+    world.make_durable(tid);
+    assert_eq!(world.ended(), [], "its data is on no OSD");
+    world.client.check_invariants();
+}
+
+#[test]
+fn a_flush_is_sent_again_to_the_next_server_until_it_is_acknowledged() {
+    let mut world = World::new();
+    let tid = world.create(CapBits::PIN | CapBits::FILE_WRITE);
+    world.make_durable(tid);
+    let inode = world.client.inode_mut(INO);
+    inode.note_write(Time(5).wall(), 3);
+    let fsync = world.call(Call::Fsync(INO));
+    let (flush, caps) = sent::<ClientCaps>(&world.outputs()).remove(0);
+    assert_eq!((caps.size, caps.dirty), (3, CapBits::FILE_WRITE));
+    assert_eq!(caps.flags, client_caps_flags::SYNC);
+    world.goes_to(8, MdsState::RECONNECT);
+    let messages = world.outputs();
+    assert_eq!(sent::<ClientCaps>(&messages)[0].0, flush);
+    assert_eq!(messages.last().unwrap().kind, ClientReconnect::KIND);
+    assert_eq!(world.ended(), []);
+    let answer = ClientCaps { op: CapOp::FLUSH_ACK, ino: INO, cap_id: 5, ..caps };
+    world.server_sends(answer.encode(SUPPORTED).with_tid(flush));
+    assert_eq!(world.ended(), [(fsync, Ok(Answer::Done))]);
+}
+
+#[test]
+fn a_lost_session_ends_what_was_asked_and_forgets_what_was_answered_early() {
+    let mut world = World::new();
+    world.create(CapBits::PIN);
+    let mkdir = world.call(Call::Mkdir("d".to_owned()));
+    world.server_sends(ClientSession::new(SessionOp::CLOSE, 0).encode(SUPPORTED));
+    assert_eq!(world.ended(), [(mkdir, Err(Errno::IO))]);
+    assert_eq!(world.client.sessions_lost(), 1);
+    world.outputs();
+    world.server_sends(ClientSession::new(SessionOp::OPEN, 0).encode(SUPPORTED));
+    assert!(sent::<ClientRequest>(&world.outputs()).is_empty());
+    let fsync = world.call(Call::Fsync(INO));
+    assert_eq!(world.ended(), [(fsync, Err(Errno::BADF))]);
+}
+
+#[test]
+fn a_capability_is_given_back_when_nothing_depends_on_it() {
+    let mut world = World::new();
+    let tid = world.create(CapBits::PIN | CapBits::FILE_READ | CapBits::FILE_SHARED);
+    world.make_durable(tid);
+    let revoke = ClientCaps {
+        op: CapOp::REVOKE,
+        ino: INO,
+        cap_id: 5,
+        seq: 2,
+        caps: CapBits::PIN,
+        ..ClientCaps::default()
+    };
+    world.server_sends(revoke.encode(SUPPORTED));
+    let (_, answer) = sent::<ClientCaps>(&world.outputs()).remove(0);
+    assert_eq!((answer.op, answer.caps, answer.seq), (CapOp::UPDATE, CapBits::PIN, 2));
+    assert_eq!(world.client.held_caps().next().unwrap().bits, CapBits::PIN);
+}

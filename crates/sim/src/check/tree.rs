@@ -1,0 +1,269 @@
+//! The names of the file system: there is an order of all calls in which a map of names gives every answer.
+
+use super::order_search::{Step, Verdict, search};
+use crate::file_history::Entry;
+use crate::files::parent;
+use crate::model::ActorId;
+use engine::Time;
+use fsclient::{Answer, Call, Outcome};
+use std::collections::BTreeMap;
+use types::Errno;
+
+/// The object of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Object {
+    Directory,
+    /// A file with a number; 0 if no answer told the number.
+    File(u64),
+}
+
+type Names = BTreeMap<String, Object>;
+
+/// Checks all calls on names; returns false if the search could not decide. What a life had not made durable
+/// when it or its session ended may be lost.
+///
+/// # Errors
+///
+/// The history, if there is no order.
+pub fn check(entries: &[Entry], losses: &[(ActorId, Time)]) -> Result<bool, String> {
+    let lost: Vec<Lost> = entries.iter().filter_map(|entry| lost(entry, entries, losses)).collect();
+    let steps: Vec<Step<&Entry>> = entries.iter().filter_map(|entry| step(entry, &lost)).collect();
+    match search(&steps, Names::new(), |names, entry| apply(names, entry)) {
+        Verdict::Ordered => Ok(true),
+        Verdict::Undecided => Ok(false),
+        Verdict::Violated(order, stuck) => Err(explain(&steps, &order, &stuck)),
+    }
+}
+
+/// A change that was answered and may be lost.
+struct Lost {
+    actor: ActorId,
+    invoked: Time,
+    /// When its life or session ended.
+    at: Time,
+}
+
+/// Whether a call changes names.
+fn is_change(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::Mkdir(_) | Call::Rmdir(_) | Call::Unlink(_) | Call::Rename(..) | Call::Create(_)
+    )
+}
+
+/// The loss of a change, if it may be lost: it was neither told nor synced to be durable before.
+fn lost(entry: &Entry, all: &[Entry], losses: &[(ActorId, Time)]) -> Option<Lost> {
+    let Entry { actor, invoked, .. } = *entry;
+    let answered = entry.succeeded().filter(|_| is_change(&entry.call))?;
+    let of_actor = losses.iter().filter(|(other, at)| *other == actor && *at >= invoked);
+    let at = of_actor.map(|(_, at)| *at).min()?;
+    let is_durable = entry.durable.is_some_and(|durable| durable <= at);
+    let syncs = |other: &Entry| match other.call {
+        Call::Sync => true,
+        Call::Fsync(ino) => matches!(entry.call, Call::Create(_)) && entry.opened() == Some(ino),
+        _ => false,
+    };
+    let is_synced = all.iter().any(|other| {
+        let is_between =
+            other.invoked >= answered && other.succeeded().is_some_and(|end| end <= at);
+        other.actor == actor && is_between && syncs(other)
+    });
+    (!is_durable && !is_synced).then_some(Lost { actor, invoked, at })
+}
+
+fn explain(steps: &[Step<&Entry>], order: &[usize], stuck: &[usize]) -> String {
+    let line = |index: &usize| {
+        let Entry { actor, call, invoked, completed, .. } = steps[*index].what;
+        format!("actor {actor} {call:?} at {invoked:?}: {}\n", brief(completed.as_ref()))
+    };
+    let before: String = order.iter().rev().take(12).rev().map(line).collect();
+    let stuck: String = stuck.iter().map(line).collect();
+    format!(
+        "no order of calls explains the names; after\n{before}none of these can follow:\n{stuck}"
+    )
+}
+
+fn brief(completed: Option<&(Time, Outcome)>) -> String {
+    match completed {
+        None => "no answer".to_owned(),
+        Some((at, Ok(Answer::Inode(stat)))) => format!("{at:?} inode {:x}", stat.ino),
+        Some((at, outcome)) => format!("{at:?} {outcome:?}"),
+    }
+}
+
+fn step<'a>(entry: &'a Entry, lost: &[Lost]) -> Option<Step<&'a Entry>> {
+    let is_change = is_change(&entry.call);
+    if !is_change && !matches!(entry.call, Call::Stat(_) | Call::List(_) | Call::Open(_)) {
+        return None;
+    }
+    let answered = known(entry).map(|_| entry.completed.as_ref().expect("it is known").0);
+    let of_actor = lost.iter().filter(|lost| lost.actor == entry.actor);
+    let is_lost = entry.succeeded().is_some()
+        && of_actor.clone().any(|lost| lost.invoked == entry.invoked)
+        && is_change;
+    let returned = answered.filter(|_| !is_lost);
+    // A refusal changes nothing either.
+    let is_read = !is_change || known(entry).is_some_and(Result::is_err);
+    if is_read {
+        // One of unknown result constrains nothing; nor does one that may show what is lost.
+        let may_show = |lost: &Lost| {
+            let is_before = returned.is_some_and(|at| lost.invoked <= at);
+            is_before && entry.invoked <= lost.at
+        };
+        if returned.is_none() || of_actor.clone().any(may_show) {
+            return None;
+        }
+    }
+    Some(Step { what: entry, invoked: entry.invoked, returned, until: None, is_read })
+}
+
+/// The answer; `None` if the call may have been executed or not.
+fn known(entry: &Entry) -> Option<&Outcome> {
+    let (_, outcome) = entry.completed.as_ref()?;
+    (*outcome != Err(Errno::IO)).then_some(outcome)
+}
+
+fn apply(names: &Names, entry: &Entry) -> Option<Names> {
+    let outcome = known(entry);
+    let expected = result(names, &entry.call);
+    let fits = match (outcome, &expected) {
+        (None, _) => expected.is_ok(),
+        (Some(Err(told)), Err(errno)) => told == errno,
+        (Some(Ok(answer)), Ok(())) => shows(names, &entry.call, answer),
+        _ => false,
+    };
+    if !fits {
+        return None;
+    }
+    let mut after = names.clone();
+    if expected.is_ok() {
+        change(&mut after, &entry.call, outcome);
+    }
+    Some(after)
+}
+
+/// Whether a call succeeds, and why it does not.
+fn result(names: &Names, call: &Call) -> Result<(), Errno> {
+    let exists = |path: &String| path.is_empty() || names.contains_key(path);
+    let found = |path: &String| if exists(path) { Ok(()) } else { Err(Errno::NOENT) };
+    let is_free = |path: &String| if exists(path) { Err(Errno::EXIST) } else { Ok(()) };
+    match call {
+        Call::Mkdir(path) | Call::Create(path) => found(&parent(path)).and_then(|()| is_free(path)),
+        Call::Rmdir(path) => {
+            found(path)?;
+            let below = format!("{path}/");
+            let is_empty = !names.keys().any(|name| name.starts_with(&below));
+            if is_empty { Ok(()) } else { Err(Errno::NOTEMPTY) }
+        }
+        Call::Rename(from, to) => found(from).and_then(|()| found(&parent(to))),
+        Call::Unlink(path) | Call::Stat(path) | Call::List(path) | Call::Open(path) => found(path),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+fn shows(names: &Names, call: &Call, answer: &Answer) -> bool {
+    match (call, answer) {
+        (Call::Stat(path) | Call::Open(path), Answer::Inode(stat)) => {
+            matches!(names.get(path), Some(Object::File(ino)) if [0, stat.ino].contains(ino))
+        }
+        (Call::List(path), Answer::Names(told)) => {
+            let mut told: Vec<String> =
+                told.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+            told.sort();
+            let below = names.keys().filter(|name| parent(name) == *path);
+            let below = below.map(|name| name.rsplit('/').next().unwrap_or(name));
+            below.eq(told.iter().map(String::as_str))
+        }
+        _ => true,
+    }
+}
+
+fn change(names: &mut Names, call: &Call, outcome: Option<&Outcome>) {
+    match call {
+        Call::Mkdir(path) => {
+            names.insert(path.clone(), Object::Directory);
+        }
+        Call::Create(path) => {
+            let ino = match outcome {
+                Some(Ok(Answer::Inode(stat))) => stat.ino,
+                _ => 0,
+            };
+            names.insert(path.clone(), Object::File(ino));
+        }
+        Call::Rmdir(path) | Call::Unlink(path) => {
+            names.remove(path);
+        }
+        Call::Rename(from, to) => {
+            if let Some(object) = names.remove(from) {
+                names.insert(to.clone(), object);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::InodeStat;
+
+    fn entry(actor: ActorId, call: Call, times: (u64, u64), outcome: Outcome) -> Entry {
+        let completed = Some((Time(times.1), outcome));
+        Entry { actor, call, invoked: Time(times.0), completed, durable: None }
+    }
+
+    fn inode(ino: u64) -> Outcome {
+        Ok(Answer::Inode(Box::new(InodeStat { ino, ..InodeStat::default() })))
+    }
+
+    fn made(times: (u64, u64)) -> Entry {
+        entry(1, Call::Create("x".into()), times, inode(7))
+    }
+
+    fn gone(actor: ActorId, times: (u64, u64)) -> Entry {
+        entry(actor, Call::Stat("x".into()), times, Err(Errno::NOENT))
+    }
+
+    #[test]
+    fn a_name_that_was_made_is_there_until_it_is_removed() {
+        let unlink = entry(1, Call::Unlink("x".into()), (3, 5), Ok(Answer::Done));
+        assert!(check(&[made((1, 2)), gone(1, (3, 4))], &[]).is_err());
+        assert_eq!(check(&[made((1, 2)), unlink.clone(), gone(1, (4, 6))], &[]), Ok(true));
+        let unknown = Entry { completed: None, ..unlink };
+        assert_eq!(check(&[made((1, 2)), unknown, gone(1, (8, 9))], &[]), Ok(true));
+    }
+
+    #[test]
+    fn a_name_leads_to_the_file_that_it_was_made_for() {
+        let stat = |ino| entry(1, Call::Stat("x".into()), (3, 4), inode(ino));
+        assert_eq!(check(&[made((1, 2)), stat(7)], &[]), Ok(true));
+        assert!(check(&[made((1, 2)), stat(8)], &[]).is_err());
+    }
+
+    #[test]
+    fn a_change_is_lost_only_with_its_client_and_only_before_it_is_durable() {
+        let died = [(1, Time(10))];
+        let lost = [made((1, 2)), gone(2, (20, 21))];
+        assert!(check(&lost, &[]).is_err(), "nobody died");
+        assert_eq!(check(&lost, &died), Ok(true));
+        let durable = Entry { durable: Some(Time(5)), ..made((1, 2)) };
+        assert!(check(&[durable, gone(2, (20, 21))], &died).is_err(), "it was durable");
+        for sync in [Call::Sync, Call::Fsync(7)] {
+            let synced = entry(1, sync, (3, 4), Ok(Answer::Done));
+            assert!(check(&[made((1, 2)), synced, gone(2, (20, 21))], &died).is_err());
+        }
+        let other = entry(1, Call::Fsync(8), (3, 4), Ok(Answer::Done));
+        assert_eq!(check(&[made((1, 2)), other, gone(2, (20, 21))], &died), Ok(true));
+    }
+
+    #[test]
+    fn what_another_client_has_seen_is_not_lost() {
+        let died = [(1, Time(10))];
+        let saw = entry(2, Call::Stat("x".into()), (3, 4), inode(7));
+        let history = [made((1, 2)), saw, gone(2, (20, 21))];
+        assert!(check(&history, &died).is_err());
+        // A client sees its own changes before they are durable.
+        let own = entry(1, Call::Stat("x".into()), (3, 4), inode(7));
+        assert_eq!(check(&[made((1, 2)), own, gone(2, (20, 21))], &died), Ok(true));
+    }
+}

@@ -1,0 +1,84 @@
+//! The file system of a scenario: its shape, and the names that its users know.
+
+use stdx::Prng;
+
+/// Percent of the seeds that have a file system, unless the caller wants another share.
+pub const PERCENT_USUAL: u64 = 25;
+/// Separates its draws from all others.
+pub const SALT: u64 = 0xf11e_5eed_0007;
+/// Most bytes of a write. Each begins at the start of the file.
+pub const FILE_BYTES_MAX: usize = 128;
+const DIRECTORIES: [&str; 2] = ["a", "b"];
+const NAMES: u64 = 3;
+
+/// Servers and clients of the file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileSystem {
+    /// Metadata servers: one serves, the others stand by.
+    pub servers: usize,
+    /// Clients.
+    pub clients: usize,
+    /// Mean time between calls of one client, in microseconds.
+    pub think_us: u64,
+    /// So often the server dies soon after it has answered.
+    pub strikes: usize,
+    /// Time in milliseconds for which a new server waits for clients of the former one.
+    pub reconnect_ms: u64,
+}
+
+/// The file system of a seed, if it has one.
+pub fn draw(seed: u64, percent: u64) -> Option<FileSystem> {
+    let mut prng = Prng::new(seed ^ SALT);
+    let p = &mut prng;
+    let is_drawn = p.below(100) < percent;
+    is_drawn.then(|| FileSystem {
+        servers: 1 + p.below(3) as usize,
+        clients: 2 + p.below(3) as usize,
+        think_us: *p.choose(&[5_000, 20_000, 100_000]),
+        strikes: *p.choose(&[0, 3, 10]),
+        reconnect_ms: *p.choose(&[2_000, 2_000, 8_000, 60_000]),
+    })
+}
+
+/// All paths of files that users use.
+pub fn all_files() -> impl Iterator<Item = String> {
+    let places = std::iter::once("").chain(DIRECTORIES);
+    places.flat_map(|place| (0..NAMES).map(move |name| join(place, name)))
+}
+
+/// All directories that users use, with the root.
+pub fn all_directories() -> impl Iterator<Item = String> {
+    std::iter::once("").chain(DIRECTORIES).map(str::to_owned)
+}
+
+/// Some directory.
+pub fn draw_directory(prng: &mut Prng) -> String {
+    place(prng).to_owned()
+}
+
+/// Some directory that is not the root.
+pub fn draw_subdirectory(prng: &mut Prng) -> String {
+    (*prng.choose(&DIRECTORIES)).to_owned()
+}
+
+/// The directory of a path.
+pub fn parent(path: &str) -> String {
+    path.rsplit_once('/').map_or(String::new(), |(parent, _)| parent.to_owned())
+}
+
+fn place(prng: &mut Prng) -> &'static str {
+    match prng.below(3) {
+        0 => "",
+        number => DIRECTORIES[number as usize - 1],
+    }
+}
+
+/// Some file.
+pub fn draw_file(prng: &mut Prng) -> String {
+    let place = place(prng);
+    join(place, prng.below(NAMES))
+}
+
+fn join(place: &str, name: u64) -> String {
+    if place.is_empty() { format!("f{name}") } else { format!("{place}/f{name}") }
+}

@@ -1,0 +1,132 @@
+//! The file system in a run: how it is made, and what is checked in the end.
+
+use super::admin::{BOOT_LIMIT, command, command_output};
+use super::clean::LIVENESS_LIMIT;
+use crate::check::{file_contents, tree};
+use crate::commands::create_pool_command;
+use crate::events::{run_for, run_until};
+use crate::fault::Fault;
+use crate::file_history::read_all;
+use crate::file_load;
+use crate::files::{all_directories, all_files};
+use crate::inject;
+use crate::node::NodeId;
+use crate::world::World;
+use auth::Keyring;
+use engine::Duration;
+use fsclient::{Answer, Call, Outcome};
+
+const POOLS: [&str; 2] = ["fs.meta", "fs.data"];
+const GROUPS: u32 = 4;
+/// Attempts of a call in a healed cluster: a session may be lost once more.
+const ATTEMPTS: usize = 3;
+
+/// Makes the file system, and waits until it is served.
+pub(crate) fn prepare(world: &mut World) -> Result<(), String> {
+    if world.scenario.file_system.is_none() {
+        return Ok(());
+    }
+    for pool in POOLS {
+        command(world, &create_pool_command(pool, GROUPS, world.scenario.cluster.size))?;
+    }
+    let [meta, data] = POOLS;
+    let new =
+        format!(r#"{{"prefix":"fs new","fs_name":"files","metadata":"{meta}","data":"{data}"}}"#);
+    command(world, &new)?;
+    for node in world.cast.servers.clone() {
+        if world.scenario.cluster.uses_cephx {
+            give_key(world, node)?;
+        }
+        world.start(node);
+    }
+    match run_until(world, BOOT_LIMIT, |world| !file_load::serving(world).is_empty()) {
+        true => Ok(()),
+        false => Err("the file system is never served".to_owned()),
+    }
+}
+
+/// A metadata server gets a key.
+fn give_key(world: &mut World, node: NodeId) -> Result<(), String> {
+    let server = world.nodes.process_mut(node).as_mds_mut().expect("it is a server");
+    let name = server.name();
+    let caps = r#"["mon","allow profile mds","osd","allow *","mds","allow"]"#;
+    let asked = format!(r#"{{"prefix":"auth get-or-create","entity":"{name}","caps":{caps}}}"#);
+    let keyring: Keyring =
+        command_output(world, &asked)?.parse().map_err(|error| format!("{asked}: {error}"))?;
+    let entity = keyring.entities.get(&name).ok_or(format!("{asked}: there is no key"))?;
+    let server = world.nodes.process_mut(node).as_mds_mut().expect("it is a server");
+    server.set_key(entity.key.clone());
+    Ok(())
+}
+
+/// Waits for all calls, reads everything, and checks the history.
+pub(crate) fn finish(world: &mut World) -> Result<(), String> {
+    if world.scenario.file_system.is_none() {
+        return Ok(());
+    }
+    if !run_until(world, LIVENESS_LIMIT, are_answered) {
+        let clients = world.cast.file_clients.iter();
+        let clients = clients.filter_map(|node| world.nodes.process(*node).as_file_client());
+        let waiting = clients.filter(|client| client.in_flight() > 0);
+        let waiting: Vec<String> = waiting
+            .filter_map(|client| {
+                Some(format!("actor {}: {}", client.actor(), client.daemon()?.describe()))
+            })
+            .collect();
+        return Err(format!("calls to the file system are never answered: {waiting:#?}"));
+    }
+    let reader = world.cast.file_clients[0];
+    for path in all_directories() {
+        // Directories may not exist.
+        last_call(world, reader, &Call::List(path)).map(drop)?;
+    }
+    for path in all_files() {
+        if let Ok(Answer::Inode(stat)) = last_call(world, reader, &Call::Open(path))? {
+            for call in [read_all(stat.ino), Call::Close(stat.ino)] {
+                if let Err(errno) = last_call(world, reader, &call)? {
+                    return Err(format!("{call:?} fails in a healed cluster: {errno:?}"));
+                }
+            }
+        }
+    }
+    let (entries, losses) = (world.records.files.entries(), world.records.files.losses());
+    let undecided = usize::from(!tree::check(entries, losses)?);
+    let undecided = undecided + file_contents::check(entries, losses)?;
+    world.records.files.note_undecided(undecided);
+    if world.scenario.control.restore.is_some() {
+        // The map of metadata servers goes back, too, and nothing is asked of them afterwards.
+        let nodes = [&world.cast.servers[..], &world.cast.file_clients].concat();
+        inject::apply(world, Fault::Crash(nodes));
+    }
+    Ok(())
+}
+
+fn are_answered(world: &mut World) -> bool {
+    let all = world.cast.file_clients.clone();
+    let restarted: Vec<bool> =
+        all.iter().map(|node| file_load::restart_if_shut_out(world, *node)).collect();
+    !restarted.contains(&true) && all.iter().all(|node| file_load::is_idle(world, *node))
+}
+
+/// A call in a healed cluster.
+fn last_call(world: &mut World, node: NodeId, call: &Call) -> Result<Outcome, String> {
+    for _ in 0..ATTEMPTS {
+        let Some(index) = file_load::call(world, node, call.clone()) else {
+            run_for(world, Duration::from_secs(2));
+            continue;
+        };
+        let is_answered =
+            |world: &mut World| world.records.files.entries()[index].completed.is_some();
+        if !run_until(world, LIVENESS_LIMIT, is_answered) {
+            let client = world.nodes.process(node).as_file_client();
+            let client = client.and_then(|client| client.daemon()).map(|client| client.describe());
+            return Err(format!("{call:?} is never answered: {client:?}"));
+        }
+        let completed = world.records.files.entries()[index].completed.clone();
+        let (_, outcome) = completed.expect("it is answered");
+        if outcome != Err(types::Errno::IO) {
+            return Ok(outcome);
+        }
+    }
+    Err(format!("{call:?} fails in a healed cluster"))
+}
