@@ -227,7 +227,11 @@ impl FsClient {
             Transfer::Read { call, length, .. } => {
                 let bytes = match answer {
                     Err(Errno::NOENT) => Ok(Bytes::new()),
-                    answer => answer.map_err(|_| Errno::IO),
+                    Err(error) => {
+                        tracing::warn!(ino, %error, "data is not read");
+                        Err(Errno::IO)
+                    }
+                    Ok(bytes) => Ok(bytes),
                 };
                 self.complete(call, bytes.map(|bytes| Answer::Data(padded(&bytes, length))));
             }
