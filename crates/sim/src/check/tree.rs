@@ -163,9 +163,11 @@ fn result(names: &Names, call: &Call) -> Result<(), Errno> {
 
 fn shows(names: &Names, call: &Call, answer: &Answer) -> bool {
     match (call, answer) {
-        (Call::Stat(path) | Call::Open(path), Answer::Inode(stat)) => {
-            matches!(names.get(path), Some(Object::File(ino)) if [0, stat.ino].contains(ino))
-        }
+        (Call::Stat(path) | Call::Open(path), Answer::Inode(stat)) => match names.get(path) {
+            Some(Object::File(ino)) => [0, stat.ino].contains(ino),
+            Some(Object::Directory) => matches!(call, Call::Stat(_)),
+            None => false,
+        },
         (Call::List(path), Answer::Names(told)) => {
             let mut told: Vec<String> =
                 told.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
@@ -231,6 +233,13 @@ mod tests {
         assert_eq!(check(&[made((1, 2)), unlink.clone(), gone(1, (4, 6))], &[]), Ok(true));
         let unknown = Entry { completed: None, ..unlink };
         assert_eq!(check(&[made((1, 2)), unknown, gone(1, (8, 9))], &[]), Ok(true));
+    }
+
+    #[test]
+    fn a_directory_has_attributes() {
+        let made = entry(1, Call::Mkdir("d".into()), (1, 2), Ok(Answer::Done));
+        let stat = entry(2, Call::Stat("d".into()), (3, 4), inode(9));
+        assert_eq!(check(&[made, stat], &[]), Ok(true));
     }
 
     #[test]
