@@ -102,7 +102,7 @@ fn are_answered(world: &mut World) -> bool {
     !restarted.contains(&true) && all.iter().all(|node| file_load::is_idle(world, *node))
 }
 
-/// Reads a file, if it exists. A client learns only by its data that it was shut out before, and begins anew.
+/// Reads a file, if it exists. A client learns only by its data that it was shut out, and is started again.
 fn read_file(world: &mut World, reader: NodeId, path: &str) -> Result<(), String> {
     for _ in 0..ATTEMPTS {
         let opened = last_call(world, reader, &Call::Open(path.to_owned()))?;
