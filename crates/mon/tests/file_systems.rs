@@ -12,8 +12,8 @@ use std::time::Duration;
 use types::{EntityType, Errno, PgId, PoolId, SnapId};
 use wire::internal::{PgStat, RotatingSecrets, RotatingSecretsRequest};
 use wire::{
-    FsMapUserMessage, MdsBeacon, MdsHealth, MdsHealthMetric, MdsMapMessage, MonSubscribe,
-    RemoveSnaps, SubscribeItem,
+    FsMapUserMessage, MdsBeacon, MdsHealth, MdsHealthMetric, MdsMapMessage, MonSubscribe, PoolOp,
+    PoolOpKind, PoolOpReply, RemoveSnaps, SubscribeItem,
 };
 
 /// A metadata server that speaks to the monitor.
@@ -484,6 +484,33 @@ fn snapshots_that_a_server_has_removed_are_queued_for_trimming() {
     cluster.send(server.conn, 0, &request(2));
     cluster.send(server.conn, 0, &request(3));
     assert_eq!((cluster.epoch(), snaps(&cluster, 3)), (epoch, 0), "pool 3 is of no file system");
+}
+
+#[test]
+fn a_server_has_data_of_a_snapshot_removed_that_it_numbered_itself() {
+    let (mut cluster, server) = active();
+    let remove = |pool, op| PoolOp {
+        version: 0,
+        fsid: cluster.monitor.fsid(),
+        pool,
+        op,
+        snap: SnapId(9),
+        name: String::new(),
+        crush_rule: -1,
+    };
+    let (own, other) = (PoolOpKind::DeleteUnmanagedSnap, PoolOpKind::CreateUnmanagedSnap);
+    let [request, elsewhere, take] = [remove(2, own), remove(3, own), remove(2, other)];
+    let mut run = |op: &PoolOp| {
+        cluster.send(server.conn, 1, op);
+        let reply: PoolOpReply = cluster.take(server.conn).remove(0);
+        reply.result
+    };
+    assert_eq!(run(&take), Errno::PERM.negative(), "it may only remove them");
+    assert_eq!(run(&elsewhere), Errno::NOENT.negative(), "pool 3 is of no file system");
+    assert_eq!([run(&request), run(&request)], [0, 0]);
+    let map = &cluster.monitor.state().osdmap;
+    assert!(map.removed_snaps_queue[&PoolId(2)].contains(SnapId(9)));
+    assert_eq!(map.pool(PoolId(2)).unwrap().snap_seq, SnapId(9));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod publish;
 mod snaps;
 
 pub(crate) use plan::assign as assign_ranks;
+pub(crate) use snaps::may_remove_snapshots;
 
 use crate::change::Change;
 use crate::commands::{file_system, fs_pools, fs_set, fs_status, mds};

@@ -19,7 +19,7 @@ const SNAPS_MAX: usize = 65_536;
 /// Handles a request.
 pub(super) fn take(cx: &mut Cx<'_>, conn: ConnId, request: RemoveSnaps) {
     let count: usize = request.snaps.values().map(Vec::len).sum();
-    let is_allowed = cx.sessions.get(conn).is_some_and(may_remove);
+    let is_allowed = cx.sessions.get(conn).is_some_and(may_remove_snapshots);
     if !is_allowed || count > SNAPS_MAX {
         return cx.log_dropped(conn, &PeerFault::NotAllowed { kind: RemoveSnaps::KIND });
     }
@@ -30,7 +30,7 @@ pub(super) fn take(cx: &mut Cx<'_>, conn: ConnId, request: RemoveSnaps) {
 }
 
 /// Whether the peer is a metadata server with the capability for this command.
-fn may_remove(session: &Session) -> bool {
+pub(crate) fn may_remove_snapshots(session: &Session) -> bool {
     let Caps::Mon(caps) = session.caps() else { return false };
     let name = &session.peer().name;
     name.kind == EntityType::MDS

@@ -3,7 +3,9 @@
 use crate::change::Change;
 use crate::commands::new_pool::{self, NewPool};
 use crate::commands::pools;
+use crate::file_systems::user_of;
 use crate::service::DecideCx;
+use crate::services::fs::may_remove_snapshots;
 use crate::sessions::{Caps, Session, Sessions};
 use crate::state::{Overrides, State};
 use auth::{MonAccess, OsdCaps, Rwx};
@@ -53,6 +55,7 @@ pub(crate) fn refusal(state: &State, tid: u64, errno: Errno) -> Message {
 pub(crate) fn is_allowed(sessions: &Sessions, state: &State, conn: ConnId, op: &PoolOp) -> bool {
     let Some(session) = sessions.get(conn) else { return false };
     match op.op {
+        PoolOpKind::DeleteUnmanagedSnap if may_remove_snapshots(session) => true,
         PoolOpKind::CreateUnmanagedSnap | PoolOpKind::DeleteUnmanagedSnap => {
             may_snapshot(session, state, PoolId(op.pool.into()))
         }
@@ -124,13 +127,19 @@ fn decide(cx: &DecideCx<'_>, op: &PoolOp, change: &mut Change) -> Outcome {
         }
         PoolOpKind::DeleteUnmanagedSnap => {
             check_mode(&pool, PoolFlags::POOL_SNAPS)?;
-            if op.snap > pool.snap_seq {
+            // Metadata servers number their snapshots themselves.
+            let is_numbered_elsewhere = user_of(state, id).is_some();
+            if op.snap > pool.snap_seq && !is_numbered_elsewhere {
                 return Err(Errno::NOENT);
             }
             let queue = state.osdmap.removed_snaps_queue.get(&id);
             if queue.is_none_or(|queue| !queue.contains(op.snap)) {
                 let pool = change.pool_snapshots(state, id).ok_or(Errno::NOENT)?;
-                pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
+                pool.flags.insert(PoolFlags::SELFMANAGED_SNAPS);
+                pool.snap_seq = match is_numbered_elsewhere {
+                    true => pool.snap_seq.max(op.snap),
+                    false => SnapId(pool.snap_seq.0 + 1),
+                };
                 change.osdmap(state).new_removed_snaps.entry(id).or_default().insert(op.snap);
             }
             Ok(None)
