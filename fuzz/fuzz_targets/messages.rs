@@ -80,6 +80,7 @@ fuzz_target!(|input: &[u8]| {
         wire::ClientCaps,
         wire::ClientCapRelease,
         wire::ClientLease,
+        wire::ClientSnap,
         wire::ClientQuota,
         wire::ClientReclaim,
         wire::ClientReclaimReply,

@@ -231,13 +231,79 @@ if command -v ss >/dev/null; then
   within rm -rf "$one/k"
 fi
 
-# A server that is failed, and one that is killed, have all that they have answered, and clients go on. `up` starts it again.
+# Quotas: clients stop at a bound of entries (a directory counts itself) and of bytes, whichever of them used it up; what is moved out counts
+# no more; `df` of a directory with a quota shows that. They outlive the server.
+attribute() { python3 -c 'import os, sys; path, name, *value = sys.argv[1:]; os.setxattr(path, name, value[0].encode()) if value else print(os.getxattr(path, name).decode())' "$@"; }
+over_quota() { if "$@" 2>"$SCRATCH/refused"; then fail "beyond a quota: $*"; fi; grep -q "Disk quota exceeded\|Errno 122" "$SCRATCH/refused" || fail "$(cat "$SCRATCH/refused")"; }
+shows() { [ "$(attribute "$1" "$2")" = "$3" ]; }
+q="$one/q"; within mkdir -p "$q/in/deep"
+attribute "$q" ceph.quota.max_files 6; attribute "$q" ceph.quota.max_bytes 2000000
+same "$(attribute "$q" ceph.quota)" "max_bytes=2000000 max_files=6" "a quota"
+until_true shows "$two/q" ceph.quota "max_bytes=2000000 max_files=6"
+for i in 1 2 3; do echo $i >"$q/in/deep/f$i"; done
+same "$(attribute "$q" ceph.dir.rentries)" 6 "entries below the quota"
+over_quota touch "$q/in/f4"; over_quota mkdir "$q/in/d4"
+until_true shows "$two/q" ceph.dir.rentries 6; over_quota touch "$two/q/in/deep/g"
+within rm "$q/in/deep/f3"; touch "$q/in/f4"; over_quota touch "$q/in/f5"
+attribute "$q" ceph.quota.max_files 0; touch "$q/in/f5" "$two/q/in/deep/g"
+within head -c 1500000 /dev/zero >"$q/in/f5"; within sync "$q/in/f5"
+over_quota dd if=/dev/zero of="$q/in/deep/big" bs=1M count=64 oflag=append conv=notrunc status=none
+rm -f "$q/in/deep/big"; until_true shows "$two/q" ceph.dir.rbytes 1500004; over_quota dd if=/dev/zero of="$two/q/in/deep/g" bs=1M count=64 status=none
+mkdir "$one/free"; mv "$q/in" "$one/free/in"; within head -c 3000000 /dev/zero >"$one/free/in/f6"; same "$(attribute "$q" ceph.dir.rbytes)" 0 "bytes of a quota whose files were moved"
+attribute "$q" ceph.quota.max_bytes 104857600
+umount "$two"; options="$options -r /q"; mount_at "$two"; same "$(df --output=size -B1M "$two" | tail -1 | tr -d ' ')" 100 "df of a quota"
+umount "$two"; options=${options% -r /q}; mount_at "$two"; attribute "$q" ceph.quota.max_files 3; touch "$q/a"
+
 kill_server() {
   local process
   for process in /proc/[0-9]*; do
     if { tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null | grep -q "mds start .*--data $data/mds.a"; then kill -9 "${process#/proc/}"; fi
   done
 }
+# Snapshots: they keep what was there, whatever becomes of it, through both clients, also behind a kill of the server.
+objects() { rados -p cephfs.tree.data ls 2>/dev/null | wc -l; }
+kept=$(objects); are_as_before() { [ "$(objects)" -le "$kept" ]; }
+s="$one/s"; t="$two/s"; within mkdir -p "$s/a/b" "$s/c"
+echo one >"$s/a/f"; echo deep >"$s/a/b/g"; echo gone >"$s/a/unlinked"; echo cut and long >"$s/a/cut"; echo hard >"$s/c/h1"; ln "$s/c/h1" "$s/a/h2"
+head -c 9000000 /dev/urandom >"$SCRATCH/old"; cp "$SCRATCH/old" "$s/a/big"; python3 -c "import os, sys; os.setxattr(sys.argv[1], 'user.x', b'1')" "$s/a/f"
+contents "$s" >"$SCRATCH/s.before"
+within mkdir "$s/.snap/x"
+same "$(ls "$s/.snap")" x "snapshots"
+same "$(cat "$s/.snap/x/a/f")" one "a file in a snapshot, at once"
+contents "$s/.snap/x" | sed 's/ 1 root/ 1 root/' >"$SCRATCH/s.snap"
+diff <(cut -d' ' -f1,3- "$SCRATCH/s.before" | grep -v ' d') <(cut -d' ' -f1,3- "$SCRATCH/s.snap" | grep -v ' d') >"$SCRATCH/s.diff" || { head -5 "$SCRATCH/s.diff"; fail "the snapshot differs at once"; }
+echo two >"$s/a/f"; echo more >>"$s/a/b/g"; rm "$s/a/unlinked"; truncate -s 3 "$s/a/cut"; head -c 5000000 /dev/urandom | dd of="$s/a/big" conv=notrunc bs=1M seek=1 status=none
+mv "$s/a/b" "$s/c/bb"; echo new >"$s/a/new"; echo changed >"$s/c/h1"; chmod 600 "$s/a/f"; rm -r "$s/a/h2"; within sync "$s/c/h1"
+rm "$s/a/big"; mkdir "$s/a/big"; touch "$s/c/bb/z"; sync -f "$s" || true
+compare() { contents "$1/.snap/x" >"$SCRATCH/s.snap"; diff <(grep -v "^d" "$SCRATCH/s.before" | cut -d' ' -f1,3-) <(grep -v "^d" "$SCRATCH/s.snap" | cut -d' ' -f1,3-) >"$SCRATCH/s.diff" || { head -5 "$SCRATCH/s.diff"; fail "$2"; }; }
+compare "$s" "the snapshot has changed"
+compare "$t" "another client sees another snapshot"
+cmp "$SCRATCH/old" "$t/.snap/x/a/big" || fail "a removed file in a snapshot"
+same "$(ls "$s/a/.snap")" "_x_$(stat -c %i "$s")" "the snapshot of a directory above"
+# ceph-fuse keeps one name of a directory, also of one in a snapshot.
+same "$(cat "$t/c/.snap/"_x_*/h1)" hard "by a directory below"; umount "$two"; mount_at "$two"
+if touch "$s/.snap/x/a/w" 2>/dev/null; then fail "a snapshot can be changed"; fi
+if rm "$s/.snap/x/a/f" 2>/dev/null; then fail "a snapshot can be changed"; fi
+if mkdir "$s/.snap/x" 2>/dev/null; then fail "two snapshots of a name"; fi
+if rmdir "$s/.snap/none" 2>/dev/null; then fail "a snapshot that is not there is removed"; fi
+# A second one, and files that move out of the first one's directory.
+echo second >"$s/a/f"; within mkdir "$t/a/.snap/y"; echo third >"$s/a/f"
+same "$(cat "$t/a/.snap/y/f") $(cat "$t/.snap/x/a/f") $(cat "$t/a/f")" "second one third" "two snapshots"
+mv "$s/c/bb" "$one/moved"; echo x >"$one/moved/g"; within sync "$one/moved/g"; same "$(cat "$t/.snap/x/a/b/g")" deep "a file that was moved away and changed"
+mv "$s/.snap/x" "$s/.snap/xx"; same "$(ls "$t/.snap")" xx "a renamed snapshot"; mv "$s/.snap/xx" "$s/.snap/x"
+before=$(ceph fs dump 2>/dev/null | grep -o "mds.a{0:[0-9]*} state up:active")
+kill_server; until_true is_active_again
+compare "$t" "the snapshot has changed with the server"
+umount "$one"; mount_at "$one"
+compare "$s" "the snapshot differs after another mount"
+same "$(cat "$s/a/.snap/y/f")" second "the other one"
+echo fourth >"$s/a/f"; same "$(cat "$s/a/.snap/y/f")" second "the other one, by a new mount"
+if rmdir "$s/a" 2>/dev/null; then fail "a directory with snapshots was removed"; fi
+rmdir "$t/a/.snap/y"; same "$(ls "$s/a/.snap" | grep -c y)" 0 "a removed snapshot"; compare "$s" "the snapshot has changed when another one was removed"
+rmdir "$s/.snap/x"; same "$(ls -A "$s/.snap")" "" "snapshots"
+rm -rf "$s" "$one/moved"; until_true are_as_before
+
+# A server that is failed, and one that is killed, have all that they have answered, and clients go on. `up` starts it again.
 grows() { for i in $(seq $1 $2); do echo $i >"$one/w/f$i"; mv "$one/w/f$i" "$one/w/g$i"; done; }
 mkdir "$one/w"; cp "$SCRATCH/big" "$one/big"; ln "$one/big" "$one/w/hard"
 grows 1 200 & first=$!
@@ -253,9 +319,10 @@ for i in 1 2 3; do
   until_true is_active_again
 done
 wait $first
-same "$(grep -c "the metadata server has ended (signal: 9" "$SCRATCH/up.err")" 3 "ends of the server that were told"
+same "$(grep -c "the metadata server has ended (signal: 9" "$SCRATCH/up.err")" 4 "ends of the server that were told"
 for i in $(seq 400); do same "$(cat "$one/w/g$i")" $i "file $i, which was made under kills"; done
 within cmp "$SCRATCH/big" "$one/w/hard"
+touch "$q/b"; over_quota touch "$q/c"
 contents "$one" >"$SCRATCH/before"
 umount "$one" "$two"; mount_at "$one"
 contents "$one" >"$SCRATCH/after"; diff "$SCRATCH/before" "$SCRATCH/after" || fail "another mount shows something else after kills"

@@ -5,7 +5,7 @@ use crate::peer::ClientPeer;
 use engine::{Duration, Message, Time};
 use namespace::Ino;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use wire::ClaimedCap;
+use wire::{ClaimedCap, ClaimedRealm};
 
 /// The state lasts at least this long: clients must see it, or they close their sessions.
 const SHOWN: Duration = Duration::from_millis(500);
@@ -26,13 +26,24 @@ pub(crate) struct Awaited {
     parked: VecDeque<(ClientPeer, Message)>,
     /// Claims of inodes that are not there: requests that are sent again may create them.
     early: BTreeMap<(Ino, u64), ClaimedCap>,
+    /// Realms as each client knows them.
+    realms: BTreeMap<u64, KnownRealms>,
+}
+
+/// Realms as a client knows them that has come back.
+#[derive(Debug, Default)]
+pub(crate) struct KnownRealms {
+    /// Inodes that it has in another realm than the predecessor's journal.
+    pub inodes: Vec<Ino>,
+    /// Realms that it knows.
+    pub realms: Vec<ClaimedRealm>,
 }
 
 impl Awaited {
     /// These clients are awaited.
     pub fn new(absent: BTreeSet<u64>) -> Self {
-        let timeout = Config::RECONNECT_TIMEOUT;
-        Awaited { absent, timeout, began: None, parked: VecDeque::new(), early: BTreeMap::new() }
+        let (parked, early, realms) = Default::default();
+        Awaited { absent, timeout: Config::RECONNECT_TIMEOUT, began: None, parked, early, realms }
     }
 
     /// Clients are awaited for so long.
@@ -77,6 +88,17 @@ impl Awaited {
         self.absent.remove(&client);
         self.parked.retain(|(peer, _)| peer.client != client);
         self.early.retain(|(_, owner), _| *owner != client);
+        self.realms.remove(&client);
+    }
+
+    /// The realms that a client knows, as far as it has said.
+    pub fn realms_of(&mut self, client: u64) -> &mut KnownRealms {
+        self.realms.entry(client).or_default()
+    }
+
+    /// The realms that clients know.
+    pub fn take_realms(&mut self) -> BTreeMap<u64, KnownRealms> {
+        std::mem::take(&mut self.realms)
     }
 
     /// Keeps the claim of an inode that is not there; false if there are too many.

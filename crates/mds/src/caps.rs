@@ -4,9 +4,6 @@ use fscaps::{Claim, Entry, InodeId, Issue, IssuedCap, Kind, LockMachine, Release
 use namespace::{Ino, Inode};
 use wire::{CapBits, CapItem, CapOp, ClaimedCap, ClientCaps, FileLayout, ReplyCap, RequestRelease};
 
-/// The realm of all inodes, as there are no snapshots.
-pub(crate) const ROOT_REALM: u64 = Ino::ROOT.0;
-
 /// Number of an inode.
 pub(crate) fn inode_id(ino: Ino) -> InodeId {
     InodeId(ino.0)
@@ -39,6 +36,7 @@ pub(crate) fn issue(
     caps: &mut LockMachine,
     now: engine::Time,
     inode: &Inode,
+    realm: Ino,
     issue: Issue,
 ) -> ReplyCap {
     if let Some(range) = inode.write_ranges.get(&issue.client) {
@@ -47,7 +45,7 @@ pub(crate) fn issue(
     let issued = caps.issue(now, issue);
     issued.map_or_else(ReplyCap::default, |issued| {
         let IssuedCap { cap_id, seq, mseq, caps, wanted } = issued;
-        ReplyCap { caps, wanted, cap_id, seq, mseq, realm: ROOT_REALM, is_auth: true }
+        ReplyCap { caps, wanted, cap_id, seq, mseq, realm: realm.0, is_auth: true }
     })
 }
 

@@ -138,13 +138,15 @@ mod tests {
             completed: [(3, 0), (4, 9)].into(),
             ..SessionImage::default()
         };
+        let snaps = wire::SnapContext { seq: types::SnapId(3), snaps: vec![types::SnapId(2)] };
+        let purge = Purge { layout: FileLayout::simple(PoolId(3)), next: 1, end: 9, snaps };
         let changes = [
             Change::Tree(Record::Gone(Ino(7))),
             Change::Session(4123, image),
             Change::SessionGone(4123),
             Change::Completed { client: 4123, tid: 7, created: 8, oldest: 6 },
             Change::Numbers(1 << 40),
-            Change::Purge(7, Purge { layout: FileLayout::simple(PoolId(3)), next: 1, end: 9 }),
+            Change::Purge(7, purge.clone()),
             Change::Purged(7),
         ];
         for change in changes {

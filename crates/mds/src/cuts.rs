@@ -9,7 +9,7 @@ use crate::noted::Noted;
 use fscaps::RequestId;
 use namespace::Inode;
 use std::collections::BTreeMap;
-use wire::FileLayout;
+use wire::{FileLayout, SnapContext};
 
 /// Objects of a file that are to be cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,16 +24,18 @@ pub(crate) struct Cut {
     pub first: u64,
     /// Number behind that of the last one.
     pub end: u64,
+    /// Snapshots for which OSDs keep what is cut off.
+    pub snaps: SnapContext,
 }
 
 impl Cut {
     /// The cut that an inode says to be pending.
-    pub fn of(inode: &Inode) -> Option<Cut> {
+    pub fn of(inode: &Inode, snaps: SnapContext) -> Option<Cut> {
         let layout = inode.layout.clone().filter(|layout| inode.is_file() && layout.is_valid())?;
         let namespace::Truncation { size, seq, cut_until, .. } = inode.truncation;
         let first = data_objects::first(&layout, size);
         let end = layout.objects_below(cut_until);
-        (cut_until != 0).then_some(Cut { layout, size, seq, first, end })
+        (cut_until != 0).then_some(Cut { layout, size, seq, first, end, snaps })
     }
 }
 

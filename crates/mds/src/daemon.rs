@@ -242,9 +242,7 @@ impl Mds {
         learn_pools(&mut self.pools, &self.map, osd_map);
         let Some(rank) = &mut self.rank else { return };
         rank.set_data_pools(&self.pools);
-        rank.set_map_epoch(self.beacons.epoch());
-        rank.set_file_system(&self.map.fs_name);
-        rank.set_max_file_size(self.map.max_file_size);
+        rank.set_map(self.beacons.epoch(), &self.map);
         let seconds = |count: u32| Duration::from_secs(count.into());
         let (timeout, autoclose) = (self.map.session_timeout, self.map.session_autoclose);
         rank.set_session_times(seconds(timeout), seconds(autoclose));

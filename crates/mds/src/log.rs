@@ -86,6 +86,11 @@ impl Log {
         }
     }
 
+    /// The client whose changes are noted, if any.
+    pub fn author(&self) -> Option<u64> {
+        self.author
+    }
+
     /// Notes records that are applied to the tree next.
     pub fn change_tree(&mut self, tree: &Tree, records: &[Record]) {
         if self.journal.is_some() {

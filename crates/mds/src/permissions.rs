@@ -37,6 +37,7 @@ struct InodeAccess {
     sets_policy: bool,
     new_owner: Option<(u32, u32)>,
     created: Option<(u32, u32)>,
+    changes_snapshots: bool,
 }
 
 impl InodeAccess {
@@ -47,7 +48,9 @@ impl InodeAccess {
         sets_policy: false,
         new_owner: None,
         created: None,
+        changes_snapshots: false,
     };
+    const SNAPSHOTS: InodeAccess = InodeAccess { changes_snapshots: true, ..InodeAccess::WRITE };
 }
 
 impl Client {
@@ -167,7 +170,7 @@ impl Permissions {
         held: impl Fn(Ino) -> Option<CapBits>,
     ) -> Result<(), Errno> {
         let known = self.clients.get(&client).ok_or(Errno::ACCES)?;
-        if known.is_unrestricted && !plan.operations.iter().any(sets_policy) {
+        if known.is_unrestricted && !plan.operations.iter().any(needs_flag) {
             return Ok(());
         }
         let caller = caller(request);
@@ -213,10 +216,13 @@ impl Client {
     ) -> bool {
         let Some(path) = names(tree, ino) else {
             // It was opened when it had a name.
-            return held.is_some_and(|bits| !access.writes || bits.contains(CapBits::FILE_WRITE));
+            let may_write = |bits: CapBits| bits.contains(CapBits::FILE_WRITE);
+            return !access.sets_policy
+                && held.is_some_and(|bits| !access.writes || may_write(bits));
         };
         let Some(inode) = tree.get(ino) else { return false };
-        let InodeAccess { reads, writes, requires_owner, sets_policy, new_owner, created } = access;
+        let InodeAccess { reads, writes, requires_owner, new_owner, created, .. } = access;
+        let InodeAccess { sets_policy, changes_snapshots, .. } = access;
         let inode = Ownership { uid: inode.owner.uid, gid: inode.owner.gid, mode: inode.mode };
         let path = &path;
         self.caps.allow(&MdsAccess {
@@ -229,6 +235,7 @@ impl Client {
             writes,
             requires_owner,
             sets_policy,
+            changes_snapshots,
         })
     }
 }
@@ -276,7 +283,15 @@ fn accesses_of(tree: &Tree, request: &ClientRequest, plan: &Plan) -> Vec<(Ino, I
                 accesses
                     .extend(inode.map(|inode| (*ino, access_of_change(request, inode, change))));
             }
-            Operation::Forget { .. } => {}
+            Operation::TakeSnapshot { directory, .. }
+            | Operation::RemoveSnapshot { directory, .. }
+            | Operation::RenameSnapshot { directory, .. } => {
+                accesses.push((*directory, InodeAccess::SNAPSHOTS));
+            }
+            Operation::Forget { .. }
+            | Operation::FlushBehind { .. }
+            | Operation::ConfirmRemoved { .. }
+            | Operation::TrimPast { .. } => {}
         }
     }
     accesses.extend(plan.told_of.map(|ino| (ino, InodeAccess::default())));
@@ -291,7 +306,17 @@ fn accesses_of(tree: &Tree, request: &ClientRequest, plan: &Plan) -> Vec<(Ino, I
     accesses
 }
 
-/// Whether an operation decides where data goes, for which the right to write is not enough.
+/// Whether an operation needs a flag of its own, also of a client that may write everywhere.
+fn needs_flag(operation: &Operation) -> bool {
+    match operation {
+        Operation::TakeSnapshot { .. }
+        | Operation::RemoveSnapshot { .. }
+        | Operation::RenameSnapshot { .. } => true,
+        _ => sets_policy(operation),
+    }
+}
+
+/// Whether an operation decides where data goes or how much, for which the right to write is not enough.
 fn sets_policy(operation: &Operation) -> bool {
     match operation {
         Operation::Create { new, .. } => new.layout.is_some(),
@@ -301,7 +326,8 @@ fn sets_policy(operation: &Operation) -> bool {
 }
 
 fn is_policy(change: &AttributeChange) -> bool {
-    matches!(change, AttributeChange::Layout(_) | AttributeChange::Pins(_))
+    use AttributeChange::{Layout, Pins, SetQuota};
+    matches!(change, Layout(_) | Pins(_) | SetQuota(_))
 }
 
 fn access_of_change(

@@ -11,7 +11,7 @@ use namespace::{
     Tree, WriteRange,
 };
 use std::collections::BTreeMap;
-use types::Errno;
+use types::{Errno, SnapId};
 use wire::client_request::{
     GetattrArguments, LookupInoArguments, MkdirArguments, MknodArguments, OpenArguments,
     ReaddirArguments, SetattrArguments,
@@ -59,6 +59,19 @@ pub(crate) struct Shown {
     pub tells_created: bool,
     /// The operation's own part of the reply.
     pub told: Option<Bytes>,
+    /// An inode as a snapshot shows it; instead of the inode, or beside it for a page of `.snap`.
+    pub past: Option<ShownPast>,
+}
+
+/// An inode, or what is in it, as a snapshot shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShownPast {
+    /// The inode.
+    pub ino: Ino,
+    /// The snapshot; `None` for the one that the request takes or renames.
+    pub snap: Option<SnapId>,
+    /// The entry by which it was found in the snapshot: clients find it again by that.
+    pub entry: Option<(Ino, Bytes)>,
 }
 
 /// A request, as it is executed now.
@@ -76,7 +89,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Shows an inode, of which the client needs what the bits of `mask` show.
-    fn show(target: Ino, mask: CapBits) -> Self {
+    pub(crate) fn show(target: Ino, mask: CapBits) -> Self {
         let shown = Shown { target: Some(target), ..Shown::default() };
         Plan { shown, ..Plan::default() }.with(target, Access::read(Groups::of(mask)))
     }
@@ -100,9 +113,15 @@ impl Plan {
     /// objects know the numbers of truncations.
     pub fn may_be_early(&self) -> bool {
         let is_for_data = |operation: &Operation| match operation {
+            // Clients write by the numbers of snapshots, and none may be given out twice.
+            Operation::TakeSnapshot { .. }
+            | Operation::RemoveSnapshot { .. }
+            | Operation::RenameSnapshot { .. } => true,
             Operation::Change { change, .. } => match &**change {
                 AttributeChange::WriteRange { .. } | AttributeChange::Layout(_) => true,
                 AttributeChange::Set(set) => set.size.is_some(),
+                // Clients that replay it must not write as if there were none.
+                AttributeChange::SetQuota(_) => true,
                 _ => false,
             },
             _ => false,
@@ -110,7 +129,7 @@ impl Plan {
         !self.operations.is_empty() && !self.operations.iter().any(is_for_data)
     }
 
-    fn with(mut self, ino: Ino, access: Access) -> Self {
+    pub(crate) fn with(mut self, ino: Ino, access: Access) -> Self {
         if access != Access::default() {
             self.demand.accesses.push((caps::inode_id(ino), access));
         }
@@ -170,6 +189,11 @@ impl Planner<'_> {
     /// Of its path, or EOPNOTSUPP for an operation that this server does not know.
     pub fn plan(&self, request: &ClientRequest) -> Result<Plan, Errno> {
         match request.op {
+            ClientOp::MKSNAP | ClientOp::RMSNAP | ClientOp::RENAMESNAP => {
+                self.change_snapshot(request)
+            }
+            ClientOp::LSSNAP => self.list_snapshots(request),
+            _ if shows_snapshots(request) => self.show_snapshot(request),
             ClientOp::LOOKUP => self.lookup(request),
             ClientOp::GETATTR => {
                 let GetattrArguments { mask } = request.arguments.read();
@@ -213,7 +237,10 @@ impl Planner<'_> {
         Ok(plan)
     }
 
-    fn walk(&self, path: &FilePath) -> Result<Place, Errno> {
+    pub(crate) fn walk(&self, path: &FilePath) -> Result<Place, Errno> {
+        if path.is_in_snapshots() {
+            return Err(Errno::ROFS);
+        }
         let from = if path.ino == 0 { Ino::ROOT } else { Ino(path.ino) };
         self.tree.walk(from, path.names())
     }
@@ -231,7 +258,10 @@ impl Planner<'_> {
     }
 
     fn lookup_ino(&self, request: &ClientRequest) -> Result<Plan, Errno> {
-        let LookupInoArguments { mask, .. } = request.arguments.read();
+        let LookupInoArguments { mask, snap, .. } = request.arguments.read();
+        if ![0, SnapId::HEAD.0].contains(&snap) {
+            return Err(Errno::STALE);
+        }
         let ino = Ino(request.path.ino);
         let inode = self.tree.get(ino).ok_or(Errno::STALE)?;
         if inode.nlink == 0 { Err(Errno::STALE) } else { Ok(Plan::show(ino, mask)) }
@@ -252,28 +282,14 @@ impl Planner<'_> {
     }
 
     fn readdir(&self, request: &ClientRequest) -> Result<Plan, Errno> {
-        let arguments: ReaddirArguments = request.arguments.read();
         let directory = self.walk(&request.path)?.existing()?;
         if self.tree.get(directory).is_none_or(|inode| !inode.is_directory()) {
             return Err(Errno::NOTDIR);
         }
-        let after = request.path2.path.clone();
-        let start = match (after.is_empty(), arguments.offset_hash) {
-            (false, _) => PageStart::After(after),
-            (true, 0) => PageStart::Begin,
-            (true, hash) => PageStart::Hash(hash),
-        };
-        let bounded = |wanted: u32, bound: usize| match wanted as usize {
-            0 => bound,
-            wanted => wanted.min(bound),
-        };
-        let max = bounded(arguments.max_entries, PAGE_MAX);
-        let max_bytes = bounded(arguments.max_bytes, PAGE_MAX_BYTES);
         let mut plan = Plan::show(directory, CapBits::FILE_SHARED);
-        plan.shown.page = Some(ShownPage { start, max, max_bytes });
+        plan.shown.page = Some(page_of(request));
         Ok(plan)
     }
-
     fn open(&self, request: &ClientRequest) -> Result<Plan, Errno> {
         let place = self.walk(&request.path)?;
         let plan = self.open_existing(request, place.existing()?)?;
@@ -467,11 +483,42 @@ impl Planner<'_> {
         Ok(self.changed(ino, groups, AttributeChange::Set(set)))
     }
 
-    fn changed(&self, ino: Ino, groups: Groups, change: AttributeChange) -> Plan {
+    pub(crate) fn changed(&self, ino: Ino, groups: Groups, change: AttributeChange) -> Plan {
         let shown = Shown { target: Some(ino), ..Shown::default() };
         let plan = Plan { operations: vec![change_of(ino, change)], shown, ..Plan::default() };
         plan.with(ino, Access::change(groups))
     }
+}
+
+/// Whether a request is for something that a snapshot shows.
+fn shows_snapshots(request: &ClientRequest) -> bool {
+    let reads = matches!(
+        request.op,
+        ClientOp::LOOKUP
+            | ClientOp::LOOKUPSNAP
+            | ClientOp::GETATTR
+            | ClientOp::OPEN
+            | ClientOp::READDIR
+    );
+    reads && request.path.is_in_snapshots() || request.op == ClientOp::LOOKUPSNAP
+}
+
+/// The page of a directory that a request asks for.
+pub(crate) fn page_of(request: &ClientRequest) -> ShownPage {
+    let arguments: ReaddirArguments = request.arguments.read();
+    let after = request.path2.path.clone();
+    let start = match (after.is_empty(), arguments.offset_hash) {
+        (false, _) => PageStart::After(after),
+        (true, 0) => PageStart::Begin,
+        (true, hash) => PageStart::Hash(hash),
+    };
+    let bounded = |wanted: u32, bound: usize| match wanted as usize {
+        0 => bound,
+        wanted => wanted.min(bound),
+    };
+    let max = bounded(arguments.max_entries, PAGE_MAX);
+    let max_bytes = bounded(arguments.max_bytes, PAGE_MAX_BYTES);
+    ShownPage { start, max, max_bytes }
 }
 
 /// Whether the last name of a path means a directory that it is in.

@@ -5,12 +5,12 @@
 
 use crate::noted::Noted;
 use codec::{Decode, Encode, Reader, Writer};
-use namespace::Inode;
+use namespace::{Inode, TrimPlace};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::FileLayout;
+use wire::{FileLayout, SnapContext};
 
 /// Version of a purge's row, and the oldest reader that understands it.
-const ROW_VERSION: u8 = 1;
+const ROW_VERSION: u8 = 2;
 
 /// Purges in memory. Of more, those that are stored are forgotten, and read again when others have ended.
 const KEPT_MAX: usize = if cfg!(test) { 8 } else { 65_536 };
@@ -24,11 +24,13 @@ pub(crate) struct Purge {
     pub next: u64,
     /// Number behind that of its last object.
     pub end: u64,
+    /// Snapshots that showed the file when it lost its name: OSDs keep its data for them.
+    pub snaps: SnapContext,
 }
 
 impl Purge {
     /// The purge of an inode that is forgotten; `None` if it has no data.
-    pub fn of(inode: &Inode) -> Option<Purge> {
+    pub fn of(inode: &Inode, snaps: SnapContext) -> Option<Purge> {
         let layout = inode.layout.clone().filter(|_| inode.is_file())?;
         if layout.object_size == 0 || layout.stripe_count == 0 {
             return None;
@@ -37,7 +39,7 @@ impl Purge {
         let bytes = ranges.fold(inode.size.max(inode.truncation.data_end), u64::max);
         // The first object is always tried: clients make it to test their rights on the pool.
         let end = layout.objects_below(bytes).max(1);
-        Some(Purge { layout, next: 0, end })
+        Some(Purge { layout, next: 0, end, snaps })
     }
 }
 
@@ -47,20 +49,32 @@ impl Encode for Purge {
             w.value(&self.layout);
             w.u64(self.next);
             w.u64(self.end);
+            w.value(&self.snaps);
         });
     }
 }
 
 impl Decode for Purge {
     fn decode(r: &mut Reader<'_>) -> codec::Result<Self> {
-        r.versioned("purge", ROW_VERSION, |r, _| {
+        r.versioned("purge", ROW_VERSION, |r, version| {
             Ok(Purge {
                 layout: r.value()?,
                 next: r.u64("next object")?,
                 end: r.u64("last object")?,
+                // Version 1 is from before there were snapshots.
+                snaps: if version >= 2 { r.value()? } else { SnapContext::default() },
             })
         })
     }
+}
+
+/// Removed snapshots.
+#[derive(Debug, Default)]
+pub(crate) struct SnapRemovals {
+    /// Those of which OSDs must hear.
+    pub new: Noted,
+    /// The place from which on the past is to be looked at.
+    pub trim_from: Option<TrimPlace>,
 }
 
 /// Purges by the number of the inode that is gone. Those that are stored need not be in memory.
@@ -69,6 +83,8 @@ pub(crate) struct Purges {
     left: BTreeMap<u64, Purge>,
     /// Those that were not begun.
     new: Noted,
+    /// Snapshots that are gone.
+    pub snapshots: SnapRemovals,
     /// Rows of the table that were not read since they were put out of memory.
     unread: Unread,
 }
@@ -89,7 +105,7 @@ impl Purges {
     pub fn restored(left: BTreeMap<u64, Purge>) -> Self {
         let mut new = Noted::default();
         left.keys().for_each(|ino| new.add_stored(*ino));
-        Purges { left, new, unread: Unread::Behind(0) }
+        Purges { left, new, unread: Unread::Behind(0), ..Purges::default() }
     }
 
     /// A purge was noted in the log.

@@ -12,9 +12,12 @@ pub(crate) mod evictions;
 mod messages;
 mod outbox;
 pub(crate) mod purging;
+mod quotas;
+mod realms;
 pub(crate) mod reconnect;
 mod replay;
 pub(crate) mod shown;
+pub(crate) mod snapshots;
 
 use crate::awaited::Awaited;
 use crate::caps;
@@ -26,16 +29,17 @@ use crate::log::Log;
 use crate::permissions::Permissions;
 use crate::plan::{Plan, Planner, Shown};
 use crate::purges::{Purge, Purges};
+use crate::replies::snap_context;
 use crate::rows::{RowQueue, RowWrite};
 use crate::sessions::Sessions;
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
 use fscaps::{Admission, Issue, LockMachine, RequestId, Settings};
 use maps::MdsMap;
-use namespace::{AttributeChange, Context, Ino, Inode, Operation, SetAttributes, Tree, execute};
+use namespace::{AttributeChange, Context, Done, Ino, Inode, Operation, SetAttributes, Tree};
 use outbox::Outbox;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{Epoch, Errno, PoolId, features};
+use types::{Epoch, Errno, PoolId, SnapId, features};
 use wire::client_request::SetxattrArguments;
 use wire::{CapBits, ClientOp, ClientReply, ClientRequest, FileLayout, MessageBody};
 
@@ -60,6 +64,8 @@ struct Waiting {
     since: Time,
     /// The inode that it has created already, if it is only answered again.
     created: Option<Ino>,
+    /// Its number as a task of the server, for which its own client also has to give back what it has.
+    task: u64,
 }
 
 /// Values of the map of metadata servers.
@@ -68,6 +74,8 @@ struct MapValues {
     epoch: u32,
     /// Layout of files below directories without one.
     layout: FileLayout,
+    /// Where files may be.
+    data_pools: Vec<PoolId>,
     /// Pools that layouts may name.
     pools: DataPools,
     /// Most bytes of a file.
@@ -85,6 +93,15 @@ enum ReplyTime {
     Safe,
     /// Twice: when changes of others are durable, and when its own one is.
     Early,
+}
+
+/// Results of a request's changes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Made {
+    /// The inode that it has created; 0 for none.
+    created: u64,
+    /// The snapshot that it has taken, removed or renamed.
+    snapshot: Option<SnapId>,
 }
 
 /// An executed request.
@@ -150,6 +167,7 @@ impl Rank {
             map: MapValues {
                 epoch: 0,
                 layout: FileLayout::simple(data_pool),
+                data_pools: vec![data_pool],
                 pools: DataPools::default(),
                 max_file_size: MdsMap::default().max_file_size,
                 behind: BTreeSet::new(),
@@ -166,9 +184,14 @@ impl Rank {
         }
     }
 
-    /// The map that replies name.
-    pub fn set_map_epoch(&mut self, epoch: u32) {
+    /// The map, and the epoch of it that replies name.
+    pub fn set_map(&mut self, epoch: u32, map: &MdsMap) {
         self.map.epoch = epoch;
+        self.set_file_system(&map.fs_name);
+        self.set_max_file_size(map.max_file_size);
+        if self.map.data_pools != map.data_pools {
+            self.map.data_pools.clone_from(&map.data_pools);
+        }
     }
 
     /// The maps are newer, or show other pools that layouts may name.
@@ -245,7 +268,9 @@ impl Rank {
 
     /// When `handle_timeout` should be called. While clients are awaited, `reconnect` has its own timeouts.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.caps.poll_timeout().filter(|_| self.awaited.is_none())
+        let due =
+            self.caps.poll_timeout().into_iter().chain(self.sessions.quotas.poll_timeout()).min();
+        due.filter(|_| self.awaited.is_none())
     }
 
     /// Looks for leases that have ended and for clients that are silent or late.
@@ -318,7 +343,11 @@ impl Rank {
         match self.locks.handle(tree, id, &request, check) {
             Some(answers) => self.answer_lock_requests(answers),
             // A client that has created a file relies on the capabilities of the reply, also of a second one.
-            None => self.run(id, Waiting { request, since: self.now, created: completed.map(Ino) }),
+            None => {
+                let (since, created) = (self.now, completed.map(Ino));
+                let task = self.sessions.counted.requests;
+                self.run(id, Waiting { request, since, created, task });
+            }
         }
     }
 
@@ -337,7 +366,7 @@ impl Rank {
 
     /// Executes a request, or keeps it until other clients have given back what it needs.
     fn run(&mut self, id: RequestId, waiting: Waiting) {
-        let Waiting { request, created, .. } = &waiting;
+        let Waiting { request, created, task, .. } = &waiting;
         self.log.set_author(Some(id.client));
         let planner = self.planner(id.client, request);
         let planned = match created {
@@ -357,8 +386,14 @@ impl Rank {
             }
             Err(error) => return self.finish(id, request, Err(error)),
         };
-        match self.caps.handle_request(self.now, id, std::mem::take(&mut plan.demand)) {
+        // Its own client, too, may have changes that a snapshot shows.
+        let shows_past = plan.shown.past.as_ref().is_some_and(|past| past.snap.is_some());
+        let demanding = if shows_past { RequestId::task(*task) } else { id };
+        match self.caps.handle_request(self.now, demanding, std::mem::take(&mut plan.demand)) {
             Admission::Ready => {
+                if shows_past {
+                    self.caps.end_request(self.now, demanding, &[]);
+                }
                 if let Some(ino) = self.unfinished_cut(&plan) {
                     // Others go on meanwhile; it demands again when the cut is done.
                     self.caps.end_request(self.now, id, &[]);
@@ -377,12 +412,17 @@ impl Rank {
             // The client takes nothing of the reply, so it must not hold what that would give.
             plan.shown = Shown::default();
         }
-        let may_be_early = plan.may_be_early() && !request.has_early_reply();
+        let may_be_early = plan.may_be_early()
+            && !request.has_early_reply()
+            && !plan.operations.iter().any(|operation| self.may_renumber(operation));
         let result = self.perform(id, request, &plan);
         let again = created.map_or(0, |ino| ino.0);
+        if let (Ok(made), Some(past)) = (&result, &mut plan.shown.past) {
+            past.snap = past.snap.or(made.snapshot);
+        }
         let result = result.map(|made| Executed {
             shown: plan.shown,
-            created: made.max(again),
+            created: made.created.max(again),
             reply: match (created.is_some() || !plan.operations.is_empty(), may_be_early) {
                 (false, _) => ReplyTime::ShowsOthers,
                 (true, false) => ReplyTime::Safe,
@@ -454,18 +494,19 @@ impl Rank {
         (was_given && is_free).then_some(told)
     }
 
-    /// Changes the tree; returns the number of an inode that was created, or 0.
+    /// Changes the tree.
     fn perform(
         &mut self,
         id: RequestId,
         request: &ClientRequest,
         plan: &Plan,
-    ) -> Result<u64, Errno> {
+    ) -> Result<Made, Errno> {
         let (uid, gid) = request.owner();
         let context = Context { now: request.stamp, uid, gid };
-        let mut created = 0;
+        let (mut created, mut snapshot) = (0, None);
         for operation in &plan.operations {
-            let orphan = self.execute(operation, &context)?;
+            let Done { orphan, snapshot: changed, .. } = self.execute(operation, &context)?;
+            snapshot = snapshot.or(changed);
             self.tend_truncation(operation, id.client);
             if let Operation::Create { new, .. } = operation {
                 created = new.ino.0;
@@ -480,16 +521,25 @@ impl Rank {
             session.complete(tid, created, oldest);
             let completed = Change::Completed { client, tid, created, oldest };
             self.log.change_session(client, &completed);
+            // The client learns that nothing is left before it is told that it may go on.
+            self.tell_quotas();
         }
-        Ok(created)
+        Ok(Made { created, snapshot })
     }
 
-    /// Executes one operation; returns the inode that has lost its last name.
-    fn execute(&mut self, operation: &Operation, context: &Context) -> Result<Option<Ino>, Errno> {
-        let done = execute(&self.tree, operation, context)?;
-        self.log.change_tree(&self.tree, &done.records);
-        self.tree.apply(&done.records);
-        Ok(done.orphan)
+    /// Whether an operation may change the numbers by which clients write. They must not be given out again,
+    /// so a client is told of them when they are durable.
+    fn may_renumber(&self, operation: &Operation) -> bool {
+        let is_realm = |directory: Ino, name: &Bytes| {
+            let inode = self.tree.entry(directory, name).and_then(|entry| self.tree.get(entry.ino));
+            inode.is_some_and(|inode| inode.policy.realm.is_some())
+        };
+        !self.tree.living().is_empty()
+            && match operation {
+                Operation::Rename { from, to } => from.0 != to.0 || is_realm(to.0, &to.1),
+                Operation::Unlink { directory, name } => is_realm(*directory, name),
+                _ => false,
+            }
     }
 
     fn number_used(&mut self, ino: Ino) {
@@ -516,7 +566,7 @@ impl Rank {
         }
         let Some(inode) = self.tree.get(ino).filter(|inode| inode.nlink == 0) else { return };
         if !self.caps.is_held(caps::inode_id(ino)) {
-            let purge = Purge::of(inode);
+            let purge = Purge::of(inode, snap_context(&self.tree, ino));
             self.note_purge(ino.0, purge);
             let waiting = self.cuts.end(ino.0);
             self.ready.extend(waiting);
@@ -584,5 +634,6 @@ impl Rank {
                 self.take_cap_outputs();
             }
         }
+        self.tell_quotas();
     }
 }

@@ -3,15 +3,78 @@
 use crate::caps;
 use engine::Time;
 use fscaps::{Issue, LeaseGrant, LockMachine};
-use namespace::{Ino, Inode, Tree};
+use namespace::{Ino, Inode, PageStart, Tree, realms, snapshots};
 use types::SnapId;
 use wire::inode_stat::{NO_PIN, encode_xattrs};
-use wire::{InodeStat, LeaseStat, ReplyCap, SnapRealmInfo};
+use wire::{CapBits, InodeStat, LeaseStat, ReplyCap, SnapContext, SnapRealmInfo};
 
-/// The only realm: that of the root, without snapshots.
-pub(crate) fn snap_trace(features: u64) -> bytes::Bytes {
-    let root = SnapRealmInfo { ino: Ino::ROOT.0, seq: 1, ..SnapRealmInfo::default() };
-    SnapRealmInfo::trace(&[root], features)
+/// A realm and those above it, for a client with these features.
+pub(crate) fn snap_trace(tree: &Tree, realm: Ino, features: u64) -> bytes::Bytes {
+    let chain: Vec<_> =
+        realms::realm_chain(tree, realm).iter().map(|ino| realm_info(tree, *ino)).collect();
+    SnapRealmInfo::trace(&chain, features)
+}
+
+/// A realm as clients know it.
+pub(crate) fn realm_info(tree: &Tree, ino: Ino) -> SnapRealmInfo {
+    let numbers = |snaps: &mut dyn Iterator<Item = SnapId>| snaps.map(|snap| snap.0).collect();
+    if ino == Ino::SHARED {
+        let seq = tree.snap_numbers().last.0.max(1);
+        let snaps = numbers(&mut tree.living().keys().rev().copied());
+        return SnapRealmInfo { ino: ino.0, seq, snaps, ..SnapRealmInfo::default() };
+    }
+    let own = tree.get(ino).and_then(|inode| inode.policy.realm.clone()).unwrap_or_default();
+    SnapRealmInfo {
+        ino: ino.0,
+        parent: realms::realm_above(tree, ino).map_or(0, |above| above.0),
+        parent_since: own.parent_since.0,
+        seq: own.seq.0,
+        snaps: numbers(&mut own.snaps.keys().rev().copied()),
+        prior_parent_snaps: numbers(&mut own.prior.iter().rev().copied()),
+        ..SnapRealmInfo::default()
+    }
+}
+
+/// Snapshots that a write of an inode's data must preserve.
+pub(crate) fn snap_context(tree: &Tree, ino: Ino) -> SnapContext {
+    let snaps: Vec<SnapId> = snapshots::of(tree, ino).into_iter().rev().collect();
+    SnapContext { seq: snaps.first().copied().unwrap_or(SnapId(0)), snaps }
+}
+
+/// An inode as a snapshot shows it, with bits that say which attributes will not change.
+pub(crate) fn past_stat(tree: &Tree, inode: &Inode, snap: SnapId, caps: CapBits) -> InodeStat {
+    let cap = ReplyCap { caps, is_auth: true, ..ReplyCap::default() };
+    let [files, subdirs] = counts_at(tree, inode, snap);
+    let (taken, facts) = snapshots::get(tree, snap)
+        .map(|(_, snapshot)| (snapshot.taken, snapshot.facts.clone()))
+        .unwrap_or_default();
+    InodeStat {
+        snap: snap.0,
+        files,
+        subdirs,
+        rfiles: files,
+        rsubdirs: subdirs + u64::from(inode.is_directory()),
+        rbytes: if inode.is_directory() { 0 } else { inode.size },
+        rctime: inode.ctime,
+        snap_btime: taken,
+        snap_metadata: facts,
+        ..inode_stat(tree, inode, cap)
+    }
+}
+
+/// Entries that are not directories, and those that are. The recursive statistics of snapshots are not kept.
+fn counts_at(tree: &Tree, inode: &Inode, snap: SnapId) -> [u64; 2] {
+    if !inode.is_directory() {
+        return [0; 2];
+    }
+    if tree.get(inode.ino).is_some_and(|live| live.policy.after < snap) {
+        return tree.counts(inode.ino);
+    }
+    let page = tree.page_at(inode.ino, snap, &PageStart::Begin, usize::MAX - 1);
+    let is_directory =
+        |ino| snapshots::inode_at(tree, ino, snap).is_some_and(|inode| inode.is_directory());
+    let subdirs = page.entries.iter().filter(|(_, entry)| is_directory(entry.ino)).count();
+    [(page.entries.len() - subdirs) as u64, subdirs as u64]
 }
 
 /// An inode with a capability on it for a client.
@@ -22,7 +85,7 @@ pub(crate) fn inode_with_cap(
     inode: &Inode,
     issue: Issue,
 ) -> InodeStat {
-    let cap = caps::issue(caps, now, inode, issue);
+    let cap = caps::issue(caps, now, inode, realms::realm_of(tree, inode.ino), issue);
     inode_stat(tree, inode, cap)
 }
 

@@ -9,7 +9,7 @@ use crate::purges::Purges;
 use crate::sessions::Sessions;
 use bytes::Bytes;
 use codec::Writer;
-use namespace::{Ino, RowKey, Tree, ino_key};
+use namespace::{Ino, RowKey, Tree, ino_key, snapshots};
 use rados::{Operation, Place};
 use std::collections::{BTreeMap, VecDeque};
 use types::PoolId;
@@ -77,7 +77,7 @@ impl RowQueue {
             let key = self.keys.pop_front().expect("it was seen");
             match (&key, tree.row(&key)) {
                 (RowKey::Directory(directory), _) => {
-                    write.removes_object = tree.get(*directory).is_none();
+                    write.removes_object = !snapshots::keep_rows_of(tree, *directory);
                 }
                 (_, Some(row)) => {
                     let value = row.encode();
@@ -85,7 +85,8 @@ impl RowQueue {
                     write.sets.insert(key.key(), value);
                 }
                 // The rows of a removed directory go with their object.
-                (RowKey::Entry(directory, _), None) if tree.get(*directory).is_none() => {}
+                (RowKey::Entry(directory, _) | RowKey::PastEntry(directory, ..), None)
+                    if !snapshots::keep_rows_of(tree, *directory) => {}
                 (_, None) if log.rows.may_be_stored(&key) => write.removes.push(key.key()),
                 (_, None) => {}
             }

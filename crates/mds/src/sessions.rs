@@ -1,5 +1,6 @@
 //! Sessions of clients.
 
+use crate::quotas::Quotas;
 use codec::{Decode, Encode, Reader, Writer};
 use engine::Time;
 use std::collections::BTreeMap;
@@ -179,6 +180,8 @@ pub(crate) struct Sessions {
     awaiting: BTreeMap<u64, u64>,
     /// Events in all of them.
     pub counted: Counted,
+    /// The use of quotas, as their clients know it.
+    pub quotas: Quotas,
 }
 
 impl Sessions {

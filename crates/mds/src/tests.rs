@@ -3,8 +3,10 @@
 mod attributes;
 mod layouts;
 mod permissions;
+mod quotas;
 mod reclaims;
 mod sharing;
+mod snapshots;
 
 use crate::layouts::DataPools;
 use crate::rank::reconnect;

@@ -1,6 +1,7 @@
 //! Virtual extended attributes: names below `ceph.` that mean something else than a stored value.
 
 use crate::layouts::LayoutField;
+use crate::quota_values::QuotaField;
 
 /// Pins of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub(crate) enum Vxattr {
     DirectoryLayout(Option<LayoutField>),
     /// A part of a file's layout; `None` is one that there is not.
     FileLayout(Option<LayoutField>),
+    /// A part of a directory's quota.
+    Quota(QuotaField),
     /// A pin.
     Pin(PinField),
     /// The cluster and the file system to which an image of this one is mirrored.
@@ -42,6 +45,9 @@ impl Vxattr {
             "ceph.mirror.info" => Vxattr::MirrorInfo,
             "ceph.mirror.dirty_snap_id" => Vxattr::MirrorSnapshot,
             _ => {
+                if let Some(rest) = name.strip_prefix("ceph.quota") {
+                    return QuotaField::named(rest).map(Vxattr::Quota);
+                }
                 let directory = name.strip_prefix("ceph.dir.layout");
                 let file = name.strip_prefix("ceph.file.layout");
                 let directory =

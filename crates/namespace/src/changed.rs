@@ -36,6 +36,16 @@ impl ChangedRows {
                         self.mark(tree, key);
                     }
                 }
+                Record::Snapshots(_) => self.mark(tree, RowKey::Snapshots),
+                Record::PastEntry { directory, name, last, entry } => {
+                    self.mark(tree, RowKey::PastEntry(*directory, EntryKey::of(name), *last));
+                    if entry.is_none() && tree.get(*directory).is_none() {
+                        self.active.insert(RowKey::Directory(*directory), false);
+                    }
+                }
+                Record::PastInode { ino, last, .. } => {
+                    self.mark(tree, RowKey::PastInode(*ino, *last));
+                }
                 Record::Gone(ino) => {
                     self.mark(tree, RowKey::Orphan(*ino));
                     if tree.get(*ino).is_some_and(|inode| inode.is_directory()) {

@@ -4,6 +4,7 @@ use crate::Ino;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use types::SnapId;
 
 /// The part of the hash that orders entries: 24 bits, as positions of clients have them.
 const HASH_MASK: u32 = 0xff_ffff;
@@ -36,6 +37,8 @@ pub struct Entry {
     pub ino: Ino,
     /// Whether it is stored with this entry: it has no other one.
     pub is_primary: bool,
+    /// Snapshots up to this one show something else, or nothing.
+    pub after: SnapId,
 }
 
 /// Where a page of a directory begins.
@@ -47,6 +50,17 @@ pub enum PageStart {
     After(Bytes),
     /// With the first entry of this hash or a greater one.
     Hash(u32),
+}
+
+impl PageStart {
+    /// The place of the first entry.
+    pub(crate) fn bound(&self) -> Bound<EntryKey> {
+        match self {
+            PageStart::Begin => Bound::Unbounded,
+            PageStart::After(name) => Bound::Excluded(EntryKey::of(name)),
+            PageStart::Hash(hash) => Bound::Included(EntryKey { hash: *hash, name: Bytes::new() }),
+        }
+    }
 }
 
 /// Some entries of a directory, in order.
@@ -86,14 +100,14 @@ impl Directory {
         self.entries.iter().map(|(key, entry)| (&key.name, entry))
     }
 
+    /// Entries from a place on, in order.
+    pub(crate) fn from(&self, begin: Bound<EntryKey>) -> impl Iterator<Item = (&EntryKey, &Entry)> {
+        self.entries.range((begin, Bound::Unbounded))
+    }
+
     /// At most `max` entries from `start` on.
     pub(crate) fn page(&self, start: &PageStart, max: usize) -> Page {
-        let begin = match start {
-            PageStart::Begin => Bound::Unbounded,
-            PageStart::After(name) => Bound::Excluded(EntryKey::of(name)),
-            PageStart::Hash(hash) => Bound::Included(EntryKey { hash: *hash, name: Bytes::new() }),
-        };
-        let mut rest = self.entries.range((begin, Bound::Unbounded));
+        let mut rest = self.from(start.bound());
         let taken = rest.by_ref().take(max);
         let entries = taken.map(|(key, entry)| (key.name.clone(), *entry)).collect();
         Page { entries, is_last: rest.next().is_none() }
@@ -120,7 +134,7 @@ mod tests {
         ) {
             let mut directory = Directory::default();
             for name in &names {
-                let entry = Entry { ino: Ino(7), is_primary: true };
+                let entry = Entry { ino: Ino(7), is_primary: true, after: SnapId(0) };
                 directory.insert(&Bytes::from(name.clone()), entry);
             }
             let (mut seen, mut start) = (Vec::new(), PageStart::Begin);
@@ -142,7 +156,7 @@ mod tests {
             let mut directory = Directory::default();
             for number in 0..50 {
                 let name = Bytes::from(format!("{number}"));
-                directory.insert(&name, Entry { ino: Ino(7), is_primary: true });
+                directory.insert(&name, Entry { ino: Ino(7), is_primary: true, after: SnapId(0) });
             }
             let page = directory.page(&PageStart::Hash(hash), 50);
             prop_assert!(page.is_last);

@@ -1,10 +1,11 @@
 //! An inode as a value.
 
+use crate::Realm;
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
 use std::fmt;
-use types::UTime;
+use types::{SnapId, UTime};
 use wire::{FileLayout, QuotaInfo};
 
 /// Version of the encoding, and the oldest reader that understands it.
@@ -23,6 +24,8 @@ pub struct Ino(pub u64);
 impl Ino {
     /// The root directory.
     pub const ROOT: Ino = Ino(1);
+    /// Not an inode: the realm of inodes with several names.
+    pub const SHARED: Ino = Ino(3);
     /// The first number that rank 0 gives to files.
     pub const FIRST: Ino = Ino(1 << 40);
 }
@@ -142,13 +145,17 @@ pub struct Pins {
     pub random: u64,
 }
 
-/// Rules of a directory for what is below it, besides its layout.
+/// Rules of a directory for what is below it, besides its layout, and the snapshots that show an inode.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
     /// Bounds.
     pub quota: QuotaInfo,
     /// Ranks.
     pub pins: Pins,
+    /// Whether it begins a realm, and which.
+    pub realm: Option<Realm>,
+    /// Snapshots up to this one do not show the inode as it is now.
+    pub after: SnapId,
 }
 
 /// Bytes that a client may write: up to `end`.
@@ -227,7 +234,7 @@ pub struct Inode {
     pub xattrs: Xattrs,
     /// Ranges that clients may write, by client.
     pub write_ranges: BTreeMap<u64, WriteRange>,
-    /// Rules of a directory.
+    /// Rules of a directory, and its meaning for snapshots.
     pub policy: Policy,
     /// Opaque values of encrypting clients.
     pub encryption: Encryption,
@@ -249,6 +256,19 @@ impl Inode {
         self.kind() == Kind::File
     }
 
+    /// The inode as snapshots show it.
+    pub(crate) fn as_past(&self) -> Inode {
+        let truncation = Truncation { cut_until: 0, ..self.truncation };
+        let write_ranges = BTreeMap::new();
+        let policy = Policy { realm: None, ..self.policy.clone() };
+        Inode { truncation, write_ranges, policy, ..self.clone() }
+    }
+
+    /// Whether there is a bound of what is below a directory.
+    pub fn has_quota(&self) -> bool {
+        self.policy.quota != QuotaInfo::default()
+    }
+
     /// Counts a change at a time. Times do not go back by it.
     pub(crate) fn touch(&mut self, now: UTime) {
         self.version += 1;
@@ -263,7 +283,7 @@ impl Inode {
     pub(crate) fn statistics(&self) -> Statistics {
         let is_directory = self.is_directory();
         Statistics {
-            bytes: if self.is_file() { self.size } else { 0 },
+            bytes: if is_directory { 0 } else { self.size },
             files: u64::from(!is_directory),
             directories: u64::from(is_directory),
             changed: self.ctime,
@@ -321,8 +341,10 @@ mod section {
     pub(super) const FSCRYPT: u16 = 1 << 5;
     pub(super) const DATA_END: u16 = 1 << 6;
     pub(super) const CUT: u16 = 1 << 7;
+    pub(super) const REALM: u16 = 1 << 8;
+    pub(super) const AFTER: u16 = 1 << 9;
     pub(super) const PINS: u16 = 1 << 10;
-    pub(super) const ALL: u16 = ((1 << 8) - 1) | PINS;
+    pub(super) const ALL: u16 = (1 << 11) - 1;
 }
 
 impl Inode {
@@ -332,10 +354,12 @@ impl Inode {
             | flag(!self.symlink.is_empty(), section::SYMLINK)
             | flag(!self.xattrs.values.is_empty(), section::XATTRS)
             | flag(!self.write_ranges.is_empty(), section::WRITE_RANGES)
-            | flag(self.policy.quota != QuotaInfo::default(), section::QUOTA)
+            | flag(self.has_quota(), section::QUOTA)
             | flag(self.encryption != Encryption::default(), section::FSCRYPT)
             | flag(self.truncation.data_end != 0, section::DATA_END)
             | flag(self.truncation.cut_until != 0, section::CUT)
+            | flag(self.policy.realm.is_some(), section::REALM)
+            | flag(self.policy.after != SnapId(0), section::AFTER)
             | flag(self.policy.pins != Pins::default(), section::PINS)
     }
 }
@@ -372,6 +396,10 @@ impl Encode for Inode {
             }
             if sections & section::CUT != 0 {
                 w.u64(self.truncation.cut_until);
+            }
+            self.policy.realm.iter().for_each(|realm| w.value(realm));
+            if sections & section::AFTER != 0 {
+                w.value(&self.policy.after);
             }
             if sections & section::PINS != 0 {
                 w.value(&self.policy.pins.rank);
@@ -418,6 +446,12 @@ impl Decode for Inode {
             if sections & section::CUT != 0 {
                 inode.truncation.cut_until = r.u64("end of a cut")?;
             }
+            if sections & section::REALM != 0 {
+                inode.policy.realm = Some(r.value()?);
+            }
+            if sections & section::AFTER != 0 {
+                inode.policy.after = r.value()?;
+            }
             if sections & section::PINS != 0 {
                 inode.policy.pins = Pins {
                     rank: r.value()?,
@@ -433,6 +467,7 @@ impl Decode for Inode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Snapshot;
     use types::PoolId;
 
     #[test]
@@ -446,6 +481,12 @@ mod tests {
             policy: Policy {
                 quota: QuotaInfo { max_bytes: 1, max_files: 0 },
                 pins: Pins { rank: Some(1), is_distributed: true, random: 0.5f64.to_bits() },
+                realm: Some(Realm {
+                    snaps: [(SnapId(6), Snapshot::default())].into(),
+                    prior: [SnapId(4), SnapId(5)].into(),
+                    ..Realm::default()
+                }),
+                after: SnapId(7),
             },
             encryption: Encryption { auth: Bytes::new(), file: "size".into() },
             truncation: Truncation { data_end: 5, cut_until: 6, ..Truncation::default() },

@@ -26,8 +26,14 @@ mod directory;
 mod execute;
 mod inode;
 mod load;
+mod past;
+mod preserve;
+mod realm;
+pub mod realms;
 mod record;
 mod row;
+mod snapshot;
+pub mod snapshots;
 mod tree;
 mod walk;
 
@@ -40,9 +46,14 @@ pub use inode::{
     Encryption, Ino, Inode, Kind, Owner, Pins, Policy, Statistics, Truncation, WriteRange, Xattrs,
 };
 pub use load::{LoadError, Loader};
+pub use past::{PastEntry, PastKey};
+pub use realm::Realm;
 pub use record::{EntryImage, Record};
 pub use row::{
-    Row, RowKey, decode_entry_key, decode_ino_key, directory_object, ino_key, links_object,
+    Row, RowKey, SNAPSHOTS_OBJECT, decode_entry_key, decode_ino_key, directory_object, ino_key,
+    links_object, past_objects,
 };
+pub use snapshot::{SnapNumbers, Snapshot};
+pub use snapshots::TrimPlace;
 pub use tree::Tree;
 pub use walk::{NAME_MAX_BYTES, Place};

@@ -4,11 +4,14 @@
 //! and a directory may be reached only by a record. A record hides the row of the same key.
 
 use crate::directory::EntryKey;
-use crate::row::{Row, RowKey, decode_entry_key, decode_ino_key};
-use crate::{ChangedRows, EntryImage, Ino, Inode, Record, Tree};
+use crate::row::{
+    Row, RowKey, SNAPSHOTS_OBJECT, decode_entry_key, decode_ino_key, decode_past_key,
+};
+use crate::{ChangedRows, EntryImage, Ino, Inode, PastEntry, Record, SnapNumbers, Tree};
 use bytes::Bytes;
 use codec::DecodeError;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use types::SnapId;
 
 /// Rows and records contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,9 +49,13 @@ enum Apart {
 #[derive(Debug, Default)]
 pub struct Loader {
     rank: u32,
-    entries: BTreeMap<(Ino, EntryKey), EntryImage>,
+    entries: BTreeMap<(Ino, EntryKey), (EntryImage, SnapId)>,
     apart: BTreeMap<Ino, Apart>,
     touched: BTreeMap<Ino, Record>,
+    numbers: Option<SnapNumbers>,
+    /// Parts of the past, and those that are kept no more.
+    past_entries: BTreeMap<(Ino, EntryKey, SnapId), Option<PastEntry>>,
+    past_inodes: BTreeMap<(Ino, SnapId), Option<Box<Inode>>>,
     changed: ChangedRows,
     /// Directories that were found, and those of them whose rows were not asked for.
     found: BTreeSet<Ino>,
@@ -66,11 +73,11 @@ impl Loader {
     /// Takes a record of the journal; they come in order, before all rows.
     pub fn record(&mut self, record: Record) {
         match record {
-            Record::Dentry { directory, name, image } => {
+            Record::Dentry { directory, name, image, after } => {
                 let key = EntryKey::of(&name);
                 self.changed.replayed(RowKey::Entry(directory, key.clone()));
                 self.find_in(&image);
-                self.entries.insert((directory, key), image);
+                self.entries.insert((directory, key), (image, after));
             }
             Record::Touch { directory, .. } => {
                 self.touched.insert(directory, record);
@@ -80,6 +87,23 @@ impl Loader {
             }
             Record::Inode(inode) => self.keep_apart(inode.ino, Apart::Link(inode)),
             Record::Orphan(inode) => self.keep_apart(inode.ino, Apart::Orphan(inode)),
+            Record::Snapshots(numbers) => {
+                self.changed.replayed(RowKey::Snapshots);
+                self.numbers = Some(numbers);
+            }
+            Record::PastEntry { directory, name, last, entry } => {
+                let key = EntryKey::of(&name);
+                self.changed.replayed(RowKey::PastEntry(directory, key.clone(), last));
+                self.past_entries.insert((directory, key, last), entry);
+                self.find(directory);
+            }
+            Record::PastInode { ino, last, inode } => {
+                self.changed.replayed(RowKey::PastInode(ino, last));
+                if inode.as_ref().is_some_and(|inode| inode.is_directory()) {
+                    self.find(ino);
+                }
+                self.past_inodes.insert((ino, last), inode);
+            }
             Record::Gone(ino) => {
                 // It may have been a directory; that it has no object is no error.
                 if !matches!(self.apart.get(&ino), Some(Apart::Orphan(inode)) if !inode.is_directory())
@@ -134,13 +158,52 @@ impl Loader {
             object: RowKey::Directory(directory).object(self.rank),
             error,
         };
-        let key = decode_entry_key(key).map_err(undecodable)?;
-        let image = Row::decode_entry(value).map_err(undecodable)?;
+        let (key, last) = decode_entry_key(key).map_err(undecodable)?;
+        if last != SnapId::HEAD {
+            let entry = Row::decode_past_entry(value).map_err(undecodable)?;
+            self.past_entries.entry((directory, key, last)).or_insert(Some(entry));
+            return Ok(());
+        }
+        let (image, after) = Row::decode_entry(value).map_err(undecodable)?;
         let place = (directory, key);
         if !self.entries.contains_key(&place) {
             self.find_in(&image);
-            self.entries.insert(place, image);
+            self.entries.insert(place, (image, after));
         }
+        Ok(())
+    }
+
+    /// Takes the row with the numbers of snapshots.
+    ///
+    /// # Errors
+    ///
+    /// It does not decode.
+    pub fn snapshots_row(&mut self, value: &[u8]) -> Result<(), LoadError> {
+        let object = SNAPSHOTS_OBJECT.to_owned();
+        let undecodable = |error| LoadError::Undecodable { object, error };
+        let numbers = Row::decode_snapshots(value).map_err(undecodable)?;
+        self.numbers.get_or_insert(numbers);
+        Ok(())
+    }
+
+    /// Whether there are, or were, snapshots, so that inodes of the past must be read before directories.
+    pub fn has_snapshots(&self) -> bool {
+        self.numbers.is_some()
+    }
+
+    /// Takes a row of an inode as snapshots show it.
+    ///
+    /// # Errors
+    ///
+    /// It does not decode.
+    pub fn past_row(&mut self, object: &str, raw: &[u8], value: &[u8]) -> Result<(), LoadError> {
+        let undecodable = |error| LoadError::Undecodable { object: object.to_owned(), error };
+        let key = decode_past_key(raw).map_err(undecodable)?;
+        let inode = Box::new(Row::decode_inode(value).map_err(undecodable)?);
+        if inode.is_directory() {
+            self.find(key.0);
+        }
+        self.past_inodes.entry(key).or_insert(Some(inode));
         Ok(())
     }
 
@@ -173,7 +236,7 @@ impl Loader {
 
     /// Inodes with several names whose rows were not given yet, ascending.
     pub fn missing_links(&self) -> Vec<Ino> {
-        let remote = self.entries.values().filter_map(|image| match image {
+        let remote = self.entries.values().filter_map(|(image, _)| match image {
             EntryImage::Remote(ino) if !self.apart.contains_key(ino) => Some(*ino),
             _ => None,
         });
@@ -187,7 +250,7 @@ impl Loader {
     /// An entry without an inode, an inode without its entry, a wrong number of links, a directory that is
     /// not below the root.
     pub fn finish(mut self) -> Result<(Tree, ChangedRows), LoadError> {
-        self.entries.retain(|_, image| *image != EntryImage::Absent);
+        self.entries.retain(|_, (image, _)| *image != EntryImage::Absent);
         self.check()?;
         let mut tree = Tree::unrooted();
         let mut records = Vec::with_capacity(self.apart.len() + self.entries.len());
@@ -196,11 +259,20 @@ impl Loader {
             Apart::Orphan(inode) => Some(Record::Orphan(inode)),
             Apart::Gone => None,
         }));
-        records.extend(self.entries.into_iter().map(|((directory, key), image)| Record::Dentry {
-            directory,
-            name: key.name,
-            image,
+        records.extend(self.entries.into_iter().map(|((directory, key), (image, after))| {
+            Record::Dentry { directory, name: key.name, image, after }
         }));
+        records.extend(self.numbers.map(Record::Snapshots));
+        records.extend(self.past_entries.into_iter().map(|((directory, key, last), entry)| {
+            Record::PastEntry { directory, name: key.name, last, entry }
+        }));
+        records.extend(
+            self.past_inodes.into_iter().map(|((ino, last), inode)| Record::PastInode {
+                ino,
+                last,
+                inode,
+            }),
+        );
         tree.apply(&records);
         let touched: Vec<Record> = self.touched.into_values().collect();
         for record in touched {
@@ -223,7 +295,7 @@ impl Loader {
         let mut parents = BTreeMap::from([(Ino::ROOT, Ino::ROOT)]);
         let mut inodes = BTreeSet::new();
         let mut names: BTreeMap<Ino, u32> = BTreeMap::new();
-        for ((directory, _), image) in &self.entries {
+        for ((directory, _), (image, _)) in &self.entries {
             match image {
                 EntryImage::Primary(inode) => {
                     let is_apart = self.apart.get(&inode.ino).is_some_and(|at| *at != Apart::Gone);

@@ -1,12 +1,12 @@
 //! Records of changes: after-images, which may be applied again.
 
-use crate::{Ino, Inode};
+use crate::{Ino, Inode, PastEntry, SnapNumbers};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
-use types::UTime;
+use types::{SnapId, UTime};
 
 /// Version of each record, and the oldest reader that understands it.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// The meaning of a name after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub enum Record {
         name: Bytes,
         /// Its meaning.
         image: EntryImage,
+        /// Snapshots up to this one show something else, or nothing.
+        after: SnapId,
     },
     /// A directory whose entries have changed.
     Touch {
@@ -50,6 +52,46 @@ pub enum Record {
     Orphan(Box<Inode>),
     /// An inode without a name that is not used any more; its data may be purged.
     Gone(Ino),
+    /// The numbers of snapshots.
+    Snapshots(SnapNumbers),
+    /// An entry as snapshots up to `last` show it, or that none does any more.
+    PastEntry {
+        /// The directory.
+        directory: Ino,
+        /// The name.
+        name: Bytes,
+        /// The last snapshot that shows it.
+        last: SnapId,
+        /// Its meaning.
+        entry: Option<PastEntry>,
+    },
+    /// An inode as snapshots up to `last` show it, or that none does any more.
+    PastInode {
+        /// The inode.
+        ino: Ino,
+        /// The last snapshot that shows it.
+        last: SnapId,
+        /// Its state.
+        inode: Option<Box<Inode>>,
+    },
+}
+
+impl EntryImage {
+    /// The inode.
+    pub(crate) fn ino(&self) -> Option<Ino> {
+        match self {
+            EntryImage::Absent => None,
+            EntryImage::Primary(inode) => Some(inode.ino),
+            EntryImage::Remote(ino) => Some(*ino),
+        }
+    }
+}
+
+impl Record {
+    /// An entry of a directory. What snapshots show of it is seen to when the operation is complete.
+    pub(crate) fn dentry(directory: Ino, name: &Bytes, image: EntryImage) -> Record {
+        Record::Dentry { directory, name: name.clone(), image, after: SnapId(0) }
+    }
 }
 
 mod kind {
@@ -58,6 +100,9 @@ mod kind {
     pub(super) const INODE: u8 = 3;
     pub(super) const ORPHAN: u8 = 4;
     pub(super) const GONE: u8 = 5;
+    pub(super) const SNAPSHOTS: u8 = 6;
+    pub(super) const PAST_ENTRY: u8 = 7;
+    pub(super) const PAST_INODE: u8 = 8;
 }
 
 mod image {
@@ -102,15 +147,19 @@ impl Record {
             Record::Inode(_) => kind::INODE,
             Record::Orphan(_) => kind::ORPHAN,
             Record::Gone(_) => kind::GONE,
+            Record::Snapshots(_) => kind::SNAPSHOTS,
+            Record::PastEntry { .. } => kind::PAST_ENTRY,
+            Record::PastInode { .. } => kind::PAST_INODE,
         }
     }
 
     fn encode_body(&self, w: &mut Writer) {
         match self {
-            Record::Dentry { directory, name, image } => {
+            Record::Dentry { directory, name, image, after } => {
                 w.value(directory);
                 w.value(name);
                 w.value(image);
+                w.value(after);
             }
             Record::Touch { directory, version, mtime, ctime, change_attr } => {
                 w.value(directory);
@@ -121,6 +170,19 @@ impl Record {
             }
             Record::Inode(inode) | Record::Orphan(inode) => w.value(&**inode),
             Record::Gone(ino) => w.value(ino),
+            Record::Snapshots(numbers) => w.value(numbers),
+            Record::PastEntry { directory, name, last, entry } => {
+                w.value(directory);
+                w.value(name);
+                w.value(last);
+                w.value(entry);
+            }
+            Record::PastInode { ino, last, inode } => {
+                w.value(ino);
+                w.value(last);
+                w.bool(inode.is_some());
+                inode.iter().for_each(|inode| w.value(&**inode));
+            }
         }
     }
 }
@@ -138,10 +200,28 @@ impl Decode for Record {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let at = *r;
         let kind = r.u8("record kind")?;
-        r.versioned("record", VERSION, |r, _| {
+        r.versioned("record", VERSION, |r, version| {
             Ok(match kind {
                 kind::DENTRY => {
-                    Record::Dentry { directory: r.value()?, name: r.value()?, image: r.value()? }
+                    let (directory, name, image) = (r.value()?, r.value()?, r.value()?);
+                    // Version 1 is from before there were snapshots.
+                    let after = if version >= 2 { r.value()? } else { SnapId(0) };
+                    Record::Dentry { directory, name, image, after }
+                }
+                kind::SNAPSHOTS => Record::Snapshots(r.value()?),
+                kind::PAST_ENTRY => Record::PastEntry {
+                    directory: r.value()?,
+                    name: r.value()?,
+                    last: r.value()?,
+                    entry: r.value()?,
+                },
+                kind::PAST_INODE => {
+                    let (ino, last) = (r.value()?, r.value()?);
+                    let inode = match r.bool("has an inode")? {
+                        true => Some(Box::new(r.value()?)),
+                        false => None,
+                    };
+                    Record::PastInode { ino, last, inode }
                 }
                 kind::TOUCH => Record::Touch {
                     directory: r.value()?,
@@ -166,7 +246,14 @@ mod tests {
     #[test]
     fn records_round_trip_and_truncations_are_refused() {
         let inode = Box::new(Inode { ino: Ino(9), mode: 0o100644, ..Inode::default() });
-        let dentry = |image| Record::Dentry { directory: Ino(1), name: "a".into(), image };
+        let after = SnapId(4);
+        let dentry = |image| Record::Dentry { directory: Ino(1), name: "a".into(), image, after };
+        let past = |entry| Record::PastEntry {
+            directory: Ino(1),
+            name: "a".into(),
+            last: SnapId(3),
+            entry,
+        };
         let time = UTime { seconds: 5, nanoseconds: 6 };
         let records = [
             dentry(EntryImage::Absent),
@@ -180,8 +267,13 @@ mod tests {
                 change_attr: 3,
             },
             Record::Inode(inode.clone()),
-            Record::Orphan(inode),
+            Record::Orphan(inode.clone()),
             Record::Gone(Ino(9)),
+            Record::Snapshots(SnapNumbers { last: SnapId(5), removed: [SnapId(2)].into() }),
+            past(None),
+            past(Some(PastEntry { after: SnapId(1), ino: Ino(9) })),
+            Record::PastInode { ino: Ino(9), last: SnapId(3), inode: None },
+            Record::PastInode { ino: Ino(9), last: SnapId(3), inode: Some(inode) },
         ];
         for record in records {
             let bytes = codec::encode_to_bytes(&record);

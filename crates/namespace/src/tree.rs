@@ -1,12 +1,15 @@
 //! The tree: the one owner of all inodes and entries.
 
-use crate::directory::{Directory, Entry, Page, PageStart};
+use crate::directory::{Directory, Entry, EntryKey, Page, PageStart};
 use crate::inode::{Ino, Inode, Kind, Statistics, Truncation};
+use crate::past::Past;
 use crate::record::{EntryImage, Record};
+use crate::snapshot::SnapNumbers;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use stdx::FastMap;
-use types::UTime;
+use types::{SnapId, UTime};
 use wire::FileLayout;
 
 /// Permissions of a new root directory.
@@ -31,6 +34,12 @@ struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
     nodes: FastMap<Ino, Node>,
+    /// Inodes that begin a realm.
+    realms: BTreeSet<Ino>,
+    snap_numbers: SnapNumbers,
+    /// Snapshots that exist, with the directories of which they were taken.
+    living: BTreeMap<SnapId, Ino>,
+    past: Past,
 }
 
 impl Tree {
@@ -48,14 +57,20 @@ impl Tree {
             atime: now,
             ..Inode::default()
         };
-        let mut tree = Tree { nodes: FastMap::default() };
+        let mut tree = Tree::unrooted();
         tree.set_inode(root);
         tree
     }
 
     /// A tree without a root, which a loader gives it.
     pub(crate) fn unrooted() -> Self {
-        Tree { nodes: FastMap::default() }
+        Tree {
+            nodes: FastMap::default(),
+            realms: BTreeSet::new(),
+            snap_numbers: SnapNumbers::default(),
+            living: BTreeMap::new(),
+            past: Past::default(),
+        }
     }
 
     /// An inode.
@@ -96,6 +111,56 @@ impl Tree {
     /// All names of an inode.
     pub fn links(&self, ino: Ino) -> &[(Ino, Bytes)] {
         self.nodes.get(&ino).map_or(&[], |node| &node.links)
+    }
+
+    /// Inodes that begin a realm. The root does also if it is not among them.
+    pub fn realms(&self) -> &BTreeSet<Ino> {
+        &self.realms
+    }
+
+    /// Numbers of snapshots.
+    pub fn snap_numbers(&self) -> &SnapNumbers {
+        &self.snap_numbers
+    }
+
+    /// Snapshots that exist, with the directories of which they were taken.
+    pub fn living(&self) -> &BTreeMap<SnapId, Ino> {
+        &self.living
+    }
+
+    pub(crate) fn past(&self) -> &Past {
+        &self.past
+    }
+
+    /// At most `max` entries of a directory as a snapshot shows it.
+    pub fn page_at(&self, directory: Ino, snap: SnapId, start: &PageStart, max: usize) -> Page {
+        let begin = start.bound();
+        let from = match &begin {
+            Bound::Included(key) | Bound::Excluded(key) => key.clone(),
+            Bound::Unbounded => EntryKey { hash: 0, name: Bytes::new() },
+        };
+        let entries = self.nodes.get(&directory).map(|node| node.entries.from(begin.clone()));
+        let live = entries.into_iter().flatten().filter(|(_, entry)| entry.after < snap);
+        let live = live.map(|(key, entry)| (key.clone(), entry.ino));
+        let past = self.past.entries_of(directory, &from, snap);
+        let past = past.filter(|(key, _)| begin != Bound::Excluded((*key).clone()));
+        let past = past.map(|(key, ino)| (key.clone(), ino));
+        let mut found: Vec<_> = live.take(max + 1).chain(past.take(max + 1)).collect();
+        found.sort_unstable();
+        let is_last = found.len() <= max;
+        found.truncate(max);
+        let entry = |ino| Entry { ino, is_primary: true, after: SnapId(0) };
+        let entries = found.into_iter().map(|(key, ino)| (key.name, entry(ino))).collect();
+        Page { entries, is_last }
+    }
+
+    /// Inodes that have their home in a directory.
+    pub(crate) fn children(&self, directory: Ino) -> impl Iterator<Item = Ino> {
+        let entries = self.nodes.get(&directory).into_iter().flat_map(|node| node.entries.iter());
+        entries.filter_map(move |(name, entry)| {
+            let home = self.home(entry.ino)?;
+            (home.0 == directory && home.1 == *name).then_some(entry.ino)
+        })
     }
 
     /// Whether `above` is `ino` or one of the directories above it.
@@ -164,9 +229,9 @@ impl Tree {
         let mut unlinked = BTreeSet::new();
         for record in records {
             match record {
-                Record::Dentry { directory, name, image } => {
+                Record::Dentry { directory, name, image, after } => {
                     unlinked.extend(self.remove_entry(*directory, name));
-                    self.add_entry(*directory, name, image);
+                    self.add_entry(*directory, name, image, *after);
                 }
                 Record::Touch { directory, version, mtime, ctime, change_attr } => {
                     if let Some(node) = self.nodes.get(directory) {
@@ -181,17 +246,28 @@ impl Tree {
                     self.set_inode((**inode).clone());
                     self.node_mut(inode.ino).is_orphan = true;
                 }
-                Record::Gone(ino) => {
-                    self.nodes.remove(ino);
+                Record::Gone(ino) => self.remove_node(*ino),
+                Record::Snapshots(numbers) => self.snap_numbers = numbers.clone(),
+                Record::PastEntry { directory, name, last, entry } => {
+                    self.past.set_entry(*directory, name, *last, *entry);
+                }
+                Record::PastInode { ino, last, inode } => {
+                    self.past.set_inode(*ino, *last, inode.clone());
                 }
             }
         }
         for ino in unlinked {
             let is_lost = |node: &Node| node.links.is_empty() && !node.is_orphan;
             if self.nodes.get(&ino).is_some_and(is_lost) {
-                self.nodes.remove(&ino);
+                self.remove_node(ino);
             }
         }
+    }
+
+    fn remove_node(&mut self, ino: Ino) {
+        self.nodes.remove(&ino);
+        self.living.retain(|_, owner| *owner != ino);
+        self.realms.remove(&ino);
     }
 
     fn node_mut(&mut self, ino: Ino) -> &mut Node {
@@ -216,7 +292,7 @@ impl Tree {
         Some(entry.ino)
     }
 
-    fn add_entry(&mut self, directory: Ino, name: &Bytes, image: &EntryImage) {
+    fn add_entry(&mut self, directory: Ino, name: &Bytes, image: &EntryImage, after: SnapId) {
         let (ino, is_primary) = match image {
             EntryImage::Absent => return,
             EntryImage::Primary(inode) => {
@@ -225,7 +301,7 @@ impl Tree {
             }
             EntryImage::Remote(ino) => (*ino, false),
         };
-        self.node_mut(directory).entries.insert(name, Entry { ino, is_primary });
+        self.node_mut(directory).entries.insert(name, Entry { ino, is_primary, after });
         let node = self.node_mut(ino);
         node.is_orphan = false;
         node.links.push((directory, name.clone()));
@@ -239,19 +315,39 @@ impl Tree {
 
     /// Replaces the attributes of an inode, and counts the difference in the directories above it.
     fn set_inode(&mut self, inode: Inode) {
-        let home = self.home(inode.ino).map(|link| link.0);
-        let node = self.node_mut(inode.ino);
+        let ino = inode.ino;
+        let home = self.home(ino).map(|link| link.0);
+        let node = self.node_mut(ino);
         let (old, new) = (node.inode.statistics(), inode.statistics());
         let is_new = node.inode.ino != inode.ino;
+        self.note_snapshots(&inode);
+        let node = self.node_mut(ino);
+        let (had_realm, has_realm) =
+            (node.inode.policy.realm.is_some(), inode.policy.realm.is_some());
         node.inode = inode;
         if !is_new {
             node.sum.subtract(&old);
         }
         node.sum.add(&new);
+        match has_realm {
+            true => self.realms.insert(ino),
+            false => had_realm && self.realms.remove(&ino),
+        };
         self.change_above(home, |above| {
             above.subtract(&old);
             above.add(&new);
         });
+    }
+
+    /// Notes which snapshots exist when an inode is about to be replaced.
+    fn note_snapshots(&mut self, inode: &Inode) {
+        let snaps = |inode: &Inode| -> Vec<SnapId> {
+            let realm = inode.policy.realm.iter();
+            realm.flat_map(|realm| realm.snaps.keys().copied()).collect()
+        };
+        let old = self.get(inode.ino).map(snaps).unwrap_or_default();
+        self.living.retain(|snap, _| !old.contains(snap));
+        self.living.extend(snaps(inode).into_iter().map(|snap| (snap, inode.ino)));
     }
 
     /// Changes the statistics of a directory and of all that are above it.
@@ -269,6 +365,11 @@ impl Tree {
         let mut links: BTreeMap<Ino, usize> = BTreeMap::new();
         for (ino, node) in &self.nodes {
             assert_eq!(node.inode.ino, *ino, "an inode has its number");
+            assert_eq!(
+                node.inode.policy.realm.is_some(),
+                self.realms.contains(ino),
+                "realm of {ino}"
+            );
             assert!(node.entries.is_empty() || node.inode.is_directory(), "{ino} is a directory");
             let mut counts = [0; 2];
             let mut sum = node.inode.statistics();
@@ -291,6 +392,15 @@ impl Tree {
             assert_eq!(parts(&node.sum), parts(&sum), "statistics of {ino}");
             assert!(node.sum.changed >= sum.changed, "{ino} has the latest change");
         }
+        for (snap, owner) in &self.living {
+            let realm = self.nodes[owner].inode.policy.realm.as_ref();
+            assert!(
+                realm.is_some_and(|realm| realm.snaps.contains_key(snap)),
+                "{snap:?} of {owner}"
+            );
+            assert!(*snap <= self.snap_numbers.last, "{snap:?} has a number that was given out");
+        }
+        assert!(self.realms.iter().all(|ino| self.nodes.contains_key(ino)), "realms exist");
         for (ino, node) in &self.nodes {
             let found = links.get(ino).copied().unwrap_or(0);
             assert_eq!(node.links.len(), found, "names of {ino}");

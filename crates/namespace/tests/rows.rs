@@ -4,13 +4,13 @@ mod steps;
 
 use bytes::Bytes;
 use namespace::{
-    ChangedRows, Context, Ino, Inode, LoadError, Loader, Operation, Record, Row, RowKey, Tree,
-    execute,
+    ChangedRows, Context, Ino, Inode, LoadError, Loader, Operation, PageStart, Record, Row, RowKey,
+    Tree, execute, snapshots,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use steps::{Step, operation, paths, step};
-use types::UTime;
+use types::{SnapId, UTime};
 
 /// Rows by object and key.
 type Rows = BTreeMap<String, BTreeMap<Bytes, Bytes>>;
@@ -23,6 +23,41 @@ struct World {
     /// Records behind the last checkpoint that has ended.
     journal: Vec<Record>,
     last: u32,
+    /// Snapshots that exist: their directories, their names, and what was below them.
+    taken: BTreeMap<SnapId, (Ino, Bytes, Content)>,
+}
+
+/// Paths below a directory with the states of inodes.
+type Content = BTreeMap<String, Inode>;
+
+/// A directory as a snapshot shows it, or as it is now.
+fn content_of(tree: &Tree, top: Ino, snap: Option<SnapId>) -> Content {
+    let state = |ino| match snap {
+        Some(snap) => snapshots::inode_at(tree, ino, snap).cloned(),
+        None => tree.get(ino).cloned(),
+    };
+    let plain = |inode: Inode| Inode { policy: Default::default(), ..inode };
+    let mut open = vec![(String::new(), top)];
+    let mut found = Content::new();
+    while let Some((path, ino)) = open.pop() {
+        let Some(inode) = state(ino) else { panic!("{path} of {snap:?} has no inode {ino}") };
+        if inode.is_directory() {
+            let page = match snap {
+                Some(snap) => tree.page_at(ino, snap, &PageStart::Begin, 1000),
+                None => tree.page(ino, &PageStart::Begin, 1000).expect("it exists"),
+            };
+            for (name, entry) in page.entries {
+                let path = format!("{path}/{}", String::from_utf8_lossy(&name));
+                if let Some(snap) = snap {
+                    let found = snapshots::entry_at(tree, ino, &name, snap);
+                    assert_eq!(found, Some(entry.ino), "{path}");
+                }
+                open.push((path, entry.ino));
+            }
+        }
+        found.insert(path, plain(inode));
+    }
+    found
 }
 
 impl World {
@@ -30,7 +65,45 @@ impl World {
         let tree = Tree::new(UTime::ZERO);
         let mut rows = Rows::new();
         store(&tree, &RowKey::Root(Ino::ROOT), &mut rows);
-        World { tree, changed: ChangedRows::default(), rows, journal: Vec::new(), last: 0 }
+        let (changed, journal, taken) = Default::default();
+        World { tree, changed, rows, journal, last: 0, taken }
+    }
+
+    /// A snapshot of a directory is taken.
+    fn snapshot(&mut self, path: &str) {
+        let Some(ino) = paths(&self.tree).get(path).copied() else { return };
+        let (directory, name) = (Ino(ino), Bytes::from(format!("s{}", self.last)));
+        let facts = BTreeMap::new();
+        let before = self.tree.living().len();
+        self.apply(&Operation::TakeSnapshot { directory, name: name.clone(), facts });
+        if self.tree.living().len() > before {
+            let snap = *self.tree.living().keys().next_back().expect("it was taken");
+            let content = content_of(&self.tree, directory, None);
+            self.taken.insert(snap, (directory, name, content));
+        }
+    }
+
+    /// A snapshot is removed, and the parts of the past that none shows.
+    fn remove_snapshot(&mut self, which: usize) {
+        let snap = self.taken.keys().nth(which % self.taken.len().max(1)).copied();
+        let Some((directory, name, _)) = snap.and_then(|snap| self.taken.remove(&snap)) else {
+            return;
+        };
+        self.apply(&Operation::RemoveSnapshot { directory, name });
+        let mut place = Some((SnapId(0), None));
+        while let Some(from) = place {
+            let (keys, next) = snapshots::stale(&self.tree, &from, 2);
+            self.apply(&Operation::TrimPast { keys });
+            place = next;
+        }
+    }
+
+    fn check_snapshots(&self, tree: &Tree) {
+        assert!(tree.living().keys().eq(self.taken.keys()));
+        for (snap, (directory, name, content)) in &self.taken {
+            assert_eq!(snapshots::listed(tree, *directory).get(name), Some(snap));
+            assert_eq!(&content_of(tree, *directory, Some(*snap)), content, "{snap:?}");
+        }
     }
 
     fn apply(&mut self, operation: &Operation) {
@@ -64,8 +137,10 @@ impl World {
 
 /// Stores or removes a row as the tree has it.
 fn store(tree: &Tree, key: &RowKey, rows: &mut Rows) {
-    if matches!(key, RowKey::Directory(_)) {
-        rows.remove(&key.object(0));
+    if let RowKey::Directory(directory) = key {
+        if !snapshots::keep_rows_of(tree, *directory) {
+            rows.remove(&key.object(0));
+        }
         return;
     }
     let object = rows.entry(key.object(0)).or_default();
@@ -87,6 +162,16 @@ fn load(rows: &Rows, journal: &[Record]) -> Result<(Tree, ChangedRows), LoadErro
     };
     inodes(&mut loader, RowKey::Root, "roots.0")?;
     inodes(&mut loader, RowKey::Orphan, "orphans.0")?;
+    for value in rows.get(namespace::SNAPSHOTS_OBJECT).into_iter().flat_map(BTreeMap::values) {
+        loader.snapshots_row(value)?;
+    }
+    if loader.has_snapshots() {
+        for object in namespace::past_objects(Ino(Ino::FIRST.0 + 1000)) {
+            for (raw, value) in rows.get(&object).into_iter().flatten() {
+                loader.past_row(&object, raw, value)?;
+            }
+        }
+    }
     while let Some(directory) = loader.next_directory() {
         for (key, value) in rows.get(&namespace::directory_object(directory)).into_iter().flatten()
         {
@@ -115,6 +200,8 @@ enum Act {
     Step(Step),
     /// An orphan is forgotten.
     Forget,
+    Snapshot(String),
+    RemoveSnapshot(usize),
     /// A checkpoint begins, or continues by some rows.
     Checkpoint(usize),
     Crash,
@@ -124,6 +211,9 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         12 => step().prop_map(Act::Step),
         1 => Just(Act::Forget),
+        2 => prop_oneof![Just(""), Just("/a"), Just("/b"), Just("/a/b")]
+            .prop_map(|path| Act::Snapshot(path.to_owned())),
+        1 => any::<usize>().prop_map(Act::RemoveSnapshot),
         4 => (0usize..6).prop_map(Act::Checkpoint),
         1 => Just(Act::Crash),
     ]
@@ -145,6 +235,8 @@ proptest! {
                         world.apply(&Operation::Forget { ino: *ino });
                     }
                 }
+                Act::Snapshot(path) => world.snapshot(path),
+                Act::RemoveSnapshot(which) => world.remove_snapshot(*which),
                 Act::Checkpoint(count) => {
                     let begin = || (world.changed.freeze(), world.journal.len());
                     let (mut keys, records) = running.take().unwrap_or_else(begin);
@@ -166,7 +258,13 @@ proptest! {
             let (tree, _) = world.load().expect("rows and records agree");
             tree.check_invariants();
             prop_assert_eq!(content(&tree), content(&world.tree), "after {:?}", act);
+            world.check_snapshots(&world.tree);
+            world.check_snapshots(&tree);
         }
+        while !world.taken.is_empty() {
+            world.remove_snapshot(0);
+        }
+        prop_assert!(!snapshots::keep_past(&world.tree), "nothing is left of the past");
         // With a whole checkpoint the rows alone are the tree, and nothing else is left in them.
         if let Some((keys, _)) = running {
             keys.iter().for_each(|key| world.write(key));
@@ -178,6 +276,7 @@ proptest! {
         let (tree, changed) = load(&world.rows, &[]).expect("rows agree");
         prop_assert_eq!(content(&tree), content(&world.tree));
         prop_assert!(changed.is_empty());
+        world.rows.remove(namespace::SNAPSHOTS_OBJECT);
         let stored: usize = world.rows.values().map(BTreeMap::len).sum();
         let names = paths(&tree).len() - 1;
         let apart = |ino: &&u64| tree.get(Ino(**ino)).is_some_and(|inode| inode.nlink > 1);
@@ -211,7 +310,7 @@ fn rows_that_contradict_each_other_are_refused() {
         let (key, value) = world.rows[at]
             .iter()
             .find(|(_, value)| {
-                let image = Row::decode_entry(value).expect("it was stored");
+                let (image, _) = Row::decode_entry(value).expect("it was stored");
                 matches!(image, namespace::EntryImage::Primary(inode) if inode.ino == ino)
             })
             .expect("it has a row");

@@ -56,6 +56,7 @@ errnos! {
     FBIG = 27, "file too large";
     NOSPC = 28, "no space left on device";
     ROFS = 30, "read-only file system";
+    MLINK = 31, "too many links";
     DOM = 33, "numerical argument out of domain";
     RANGE = 34, "numerical result out of range";
     DEADLK = 35, "resource deadlock avoided";

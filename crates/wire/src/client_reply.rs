@@ -4,6 +4,7 @@ use crate::{ClientOp, DirStat, InodeStat, LeaseStat};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use engine::Message;
+use std::collections::BTreeMap;
 
 /// Flags of a page of a directory (`CEPH_READDIR_*`).
 pub mod readdir_flags {
@@ -182,6 +183,14 @@ structure! {
         ino: u64;
         /// Ranges of numbers that are delegated: first and length.
         delegated: Vec<(u64, u64)>;
+    }
+}
+
+structure! {
+    /// `SnapPayload`: facts that a client adds to a snapshot, as the data of `mksnap`.
+    SnapshotFacts, version 1, compat 1 {
+        /// Names and texts.
+        facts: BTreeMap<String, String>;
     }
 }
 

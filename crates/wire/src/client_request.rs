@@ -105,6 +105,18 @@ impl FilePath {
         FilePath { ino, path: path.into() }
     }
 
+    /// Whether an empty name in it stands for `.snap`.
+    pub fn is_in_snapshots(&self) -> bool {
+        self.path.starts_with(b"/") || self.path.windows(2).any(|pair| pair == b"//")
+    }
+
+    /// Names up to the one that stands for `.snap`, and those behind it.
+    pub fn around_snapshots(&self) -> (Vec<&[u8]>, Vec<&[u8]>) {
+        let mut names = self.path.split(|byte| *byte == b'/');
+        let before = names.by_ref().take_while(|name| !name.is_empty()).collect();
+        (before, names.filter(|name| !name.is_empty()).collect())
+    }
+
     /// Its names.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())

@@ -24,6 +24,7 @@ pub mod client_reconnect;
 pub mod client_reply;
 pub mod client_request;
 pub mod client_session;
+pub mod client_snap;
 pub mod command;
 pub mod config;
 pub mod copy;
@@ -70,14 +71,15 @@ pub use client_caps::{
 pub use client_reclaim::{ClientReclaim, ClientReclaimReply};
 pub use client_reconnect::{ClaimedCap, ClaimedRealm, ClientReconnect};
 pub use client_reply::{
-    ClientReply, CreatedInode, DirectoryEntry, DirectoryPage, ReplyDentry, VirtualAttribute,
-    readdir_flags,
+    ClientReply, CreatedInode, DirectoryEntry, DirectoryPage, ReplyDentry, SnapshotFacts,
+    VirtualAttribute, readdir_flags,
 };
 pub use client_request::{
     ClientOp, ClientRequest, ClientRequestForward, FilePath, RequestArguments, RequestRelease,
     client_flags, open_flags, setattr_mask,
 };
 pub use client_session::{ClientSession, FeatureBits, SessionOp, SnapRealmInfo, session_features};
+pub use client_snap::ClientSnap;
 pub use command::{Command, CommandReply, MgrCommand, MgrCommandReply, MonCommand, MonCommandAck};
 pub use config::Config;
 pub use file_layout::FileLayout;

@@ -119,6 +119,13 @@ fn messages_of_clients_of_file_systems_round_trip() {
     check(ClientCaps { op: CapOp::FLUSH, ino: 9, files: -1, subdirs: 3, ..Default::default() });
     check(ClientCapRelease { items: vec![CapItem::default(); 2], osd_epoch_barrier: 7 });
     check(ClientLease { action: ClientLease::REVOKE, name: "x".into(), ..Default::default() });
+    check(ClientSnap {
+        op: ClientSnap::SPLIT,
+        split: 7,
+        inodes: vec![8, 9],
+        realms: vec![10],
+        trace: "opaque".into(),
+    });
     check(ClientQuota { ino: 1, rbytes: 5, ..Default::default() });
     check(ClientRequestForward { rank: 1, forwards: 2, must_resend: true });
 }

@@ -60,8 +60,10 @@ pub struct MdsAccess<'a> {
     pub writes: bool,
     /// The change is one that only the owner may make, whatever the mode: of mode, owner or times.
     pub requires_owner: bool,
-    /// The change is one of layout, quota or pin.
+    /// The change is one of layout, quota or pin, for which a grant needs the flag `p`.
     pub sets_policy: bool,
+    /// A snapshot is taken, removed or renamed, for which a grant needs the flag `s`.
+    pub changes_snapshots: bool,
 }
 
 /// Level of access: the most that a client may do at a path, whatever its user.
@@ -91,6 +93,8 @@ struct MdsGrant {
     sets_policy: bool,
     /// `*`: also what is no access to files.
     everything: bool,
+    /// `s`: snapshots.
+    changes_snapshots: bool,
     file_system: Option<String>,
     /// Names from the root.
     path: Vec<String>,
@@ -126,9 +130,14 @@ impl MdsCaps {
 
     /// Capabilities of a client without authentication.
     pub fn allow_all() -> Self {
-        let (writes, sets_policy) = (true, true);
-        let everything = MdsGrant { writes, sets_policy, everything: true, ..MdsGrant::default() };
-        MdsCaps { text: "allow *".to_owned(), grants: vec![everything] }
+        let grant = MdsGrant {
+            writes: true,
+            everything: true,
+            sets_policy: true,
+            changes_snapshots: true,
+            ..MdsGrant::default()
+        };
+        MdsCaps { text: "allow *".to_owned(), grants: vec![grant] }
     }
 
     /// The text as it was given.
@@ -199,6 +208,7 @@ impl MdsGrant {
             && self.is_for(&access.caller)
             && (!access.writes || self.writes && !is_squashed)
             && (!access.sets_policy || self.sets_policy)
+            && (!access.changes_snapshots || self.changes_snapshots)
             && (self.uid.is_none() || self.permits(access))
     }
 
@@ -269,9 +279,11 @@ fn read_grant(s: &mut Scanner<'_>) -> Option<MdsGrant> {
     let path = names.map(str::to_owned).collect();
     let everything = matches!(flags, "*" | "all");
     let (writes, sets_policy) = (flags != "r", everything || flags.contains('p'));
+    let changes_snapshots = everything || flags.ends_with('s');
     Some(MdsGrant {
         writes,
         sets_policy,
+        changes_snapshots,
         everything,
         file_system,
         path,

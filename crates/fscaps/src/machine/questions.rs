@@ -40,6 +40,16 @@ impl LockMachine {
         self.inodes.get(&ino).is_some_and(|inode| !inode.holders.is_empty())
     }
 
+    /// Clients with a capability on an inode.
+    pub fn holders(&self, ino: InodeId) -> impl Iterator<Item = u64> {
+        self.inodes.get(&ino).into_iter().flat_map(|inode| inode.holders.keys().copied())
+    }
+
+    /// Inodes on which clients have capabilities or requests are in progress.
+    pub fn inodes(&self) -> impl ExactSizeIterator<Item = InodeId> {
+        self.inodes.keys().copied()
+    }
+
     /// State of a group, or the one that it is going to.
     pub fn state(&self, ino: InodeId, group: Group) -> State {
         self.inodes.get(&ino).map_or(State::Sync, |inode| inode.target(group))

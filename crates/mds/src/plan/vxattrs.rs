@@ -66,6 +66,11 @@ impl Planner<'_> {
             Vxattr::FileLayout(field) => self.set_layout(inode, Kind::File, |layout| {
                 field.ok_or(Errno::NODATA)?.set(layout, value, self.pools).map(Some)
             }),
+            Vxattr::Quota(field) => {
+                let text = if removes { None } else { Some(text(value)?) };
+                let quota = field.set(&inode.policy.quota, text)?;
+                Ok(self.changed(ino, Groups::NONE, AttributeChange::SetQuota(quota)))
+            }
             Vxattr::Pin(field) => self.set_pin(inode, field, (!removes).then_some(&value[..])),
             Vxattr::MirrorInfo => self.set_mirror_info(request, inode, removes),
             Vxattr::MirrorSnapshot => self.stored_xattr(request, ino, removes),
@@ -156,6 +161,7 @@ impl Planner<'_> {
                 self.shown_layout(inode, field)?
             }
             Vxattr::FileLayout(field) if inode.is_file() => self.shown_layout(inode, field)?,
+            Vxattr::Quota(field) => field.show(&inode.policy.quota).ok_or(Errno::NODATA)?,
             Vxattr::Pin(field) if inode.is_directory() => shown_pin(&inode.policy.pins, field),
             _ => return Err(Errno::NODATA),
         };

@@ -1,14 +1,14 @@
 //! Replies: dentries, inodes and pages, with capabilities for the client.
 
-use super::Rank;
+use super::{Rank, snapshots};
 use crate::caps;
 use crate::plan::{Shown, ShownPage};
-use crate::replies::{inode_bytes, inode_with_cap, lease, no_lease, snap_trace};
+use crate::replies::{inode_bytes, inode_stat, inode_with_cap, lease, no_lease};
 use bytes::Bytes;
-use namespace::{Ino, PageStart};
+use namespace::{Ino, PageStart, realms};
 use wire::{
     CapBits, ClientOp, ClientReply, CreatedInode, DirStat, DirectoryEntry, DirectoryPage,
-    FileLayout, InodeStat, ReplyDentry, readdir_flags, session_features,
+    FileLayout, InodeStat, ReplyCap, ReplyDentry, readdir_flags, session_features,
 };
 
 impl Rank {
@@ -22,7 +22,9 @@ impl Rank {
         let mut reply = ClientReply::plain(op, 0, self.map.epoch);
         reply.dentry = shown.dentry.as_ref().and_then(|entry| self.dentry(client, entry));
         reply.target = shown.target.and_then(|ino| self.inode(ino, client, shown.wanted));
-        if let (Some(page), Some(directory)) = (&shown.page, shown.target) {
+        if let Some(past) = &shown.past {
+            snapshots::show(self, &mut reply, past, shown);
+        } else if let (Some(page), Some(directory)) = (&shown.page, shown.target) {
             reply.extra = codec::encode_to_bytes(&self.page(client, directory, page));
         }
         if let Some(told) = &shown.told {
@@ -31,9 +33,11 @@ impl Rank {
         if shown.tells_created && created != 0 {
             reply.extra = self.created(client, created);
         }
-        let session = self.sessions.get(client).expect("a request has a session");
-        if reply.target.is_some() || reply.dentry.is_some() {
-            reply.snap_trace = snap_trace(session.features());
+        let object = shown.target.filter(|_| reply.target.is_some());
+        let directory = shown.dentry.as_ref().filter(|_| reply.dentry.is_some());
+        if let Some(ino) = object.or(directory.map(|entry| entry.0)) {
+            reply.snap_trace =
+                super::realms::trace_for(self, client, realms::realm_of(&self.tree, ino));
         }
         reply
     }
@@ -65,6 +69,11 @@ impl Rank {
         own.unwrap_or_else(default)
     }
 
+    fn inode_without_cap(&self, ino: Ino) -> Option<InodeStat> {
+        let cap = ReplyCap { is_auth: true, ..ReplyCap::default() };
+        Some(inode_stat(&self.tree, self.tree.get(ino)?, cap))
+    }
+
     fn dentry(&mut self, client: u64, entry: &(Ino, Bytes)) -> Option<ReplyDentry> {
         let (directory, name) = entry;
         let stat = self.inode(*directory, client, CapBits::NONE)?;
@@ -83,6 +92,7 @@ impl Rank {
 
     fn page(&mut self, client: u64, directory: Ino, wanted: &ShownPage) -> DirectoryPage {
         let page = self.tree.page(directory, &wanted.start, wanted.max).unwrap_or_default();
+        let realm = realms::realm_of(&self.tree, directory);
         let (mut bytes, mut is_last) = (0, page.is_last);
         let mut entries = Vec::with_capacity(page.entries.len());
         for (name, entry) in page.entries {
@@ -92,7 +102,12 @@ impl Rank {
                 is_last = false;
                 break;
             }
-            let inode = self.inode(entry.ino, client, CapBits::NONE);
+            // The reply tells the client of no other realm, in which its capability would be.
+            let is_here = realms::realm_of(&self.tree, entry.ino) == realm;
+            let inode = match is_here {
+                true => self.inode(entry.ino, client, CapBits::NONE),
+                false => self.inode_without_cap(entry.ino),
+            };
             let Some(inode) = inode else { continue };
             entries.push(DirectoryEntry { name, lease: no_lease(entry.is_primary), inode });
         }

@@ -1,17 +1,17 @@
 //! Messages of clients about capabilities: changes that they write back, and bits that they return.
 
-use super::{Rank, evictions};
-use crate::caps::{self, ROOT_REALM};
-use crate::cuts::Cut;
+use super::{Rank, cutting, evictions, quotas, realms, snapshots};
+use crate::caps;
 use crate::replies::{inode_stat, max_size};
 use bytes::Bytes;
 use engine::Message;
-use fscaps::{Notice, Output};
+use fscaps::{Notice, Output, RequestId};
 use namespace::{
-    AttributeChange, Context, Encryption, Flush, FlushedFile, Ino, Inode, Operation, WriteRange,
+    AttributeChange, Context, Done, Encryption, Flush, FlushedFile, Ino, Inode, Operation,
+    WriteRange,
 };
 use std::collections::BTreeMap;
-use types::{SnapId, features};
+use types::{Errno, SnapId, features};
 use wire::inode_stat::{decode_xattrs, encode_xattrs};
 use wire::{
     CapBits, CapOp, ClientCapRelease, ClientCaps, ClientLease, ClientSession, MessageBody,
@@ -32,6 +32,11 @@ impl Rank {
         let is_known = self.caps.cap_id(caps::inode_id(ino), client) == Some(message.cap_id);
         match message.op {
             CapOp::FLUSHSNAP => {
+                let xattrs = flushed_xattrs(message)?;
+                // Clients do not name the capability here.
+                if self.caps.cap_id(caps::inode_id(ino), client).is_some() {
+                    self.flush_behind(client, ino, message, xattrs, true);
+                }
                 self.acknowledge(client, tid, CapOp::FLUSHSNAP_ACK, message);
                 return Ok(());
             }
@@ -77,7 +82,43 @@ impl Rank {
         if dirty.is_empty() {
             return;
         }
-        let inode = self.tree.get(ino).expect("the inode was checked");
+        let newest = namespace::snapshots::of(&self.tree, ino).last().copied();
+        if message.snap_follows != 0 && newest.is_some_and(|newest| newest.0 > message.snap_follows)
+        {
+            // The client does not know the newest snapshot yet, which shows what it has done before.
+            return self.flush_behind(client, ino, message, xattrs, false);
+        }
+        let flush = self.flush_of(ino, message, dirty, xattrs);
+        self.change(ino, AttributeChange::Flush(flush));
+    }
+
+    /// Takes attributes that are those of a snapshot, or were changed before the client knew the newest one.
+    fn flush_behind(
+        &mut self,
+        client: u64,
+        ino: Ino,
+        message: &ClientCaps,
+        xattrs: Option<BTreeMap<Bytes, Bytes>>,
+        is_of_snapshot: bool,
+    ) {
+        let dirty = message.dirty & self.allowed(client, ino, CapBits::NONE);
+        let flush = Box::new(self.flush_of(ino, message, dirty, xattrs));
+        let follows = SnapId(message.snap_follows);
+        let operation = Operation::FlushBehind { ino, follows, flush, is_of_snapshot };
+        // An inode that is gone needs no attributes.
+        let _ = self.execute(&operation, &Context::default());
+    }
+
+    /// The attributes of a client's message, as far as it may change them.
+    fn flush_of(
+        &self,
+        ino: Ino,
+        message: &ClientCaps,
+        dirty: CapBits,
+        xattrs: Option<BTreeMap<Bytes, Bytes>>,
+    ) -> Flush {
+        let none = Inode::default();
+        let inode = self.tree.get(ino).unwrap_or(&none);
         let xattrs = xattrs.map(|values| (message.xattr_version, values));
         // A client that has the file alone may have enlarged it without writing; else the size is of what it
         // has written.
@@ -96,7 +137,7 @@ impl Rank {
         let changes_file = dirty.intersects(CapBits::FILE_EXCL | CapBits::FILE_WRITE);
         let changes_auth = dirty.contains(CapBits::AUTH_EXCL);
         let changed = |is: bool, value: &Bytes| if is { value.clone() } else { Bytes::new() };
-        let flush = Flush {
+        Flush {
             auth: changes_auth.then_some((message.mode, message.uid, message.gid)),
             xattrs: xattrs.filter(|_| dirty.contains(CapBits::XATTR_EXCL)),
             file: changes_file.then_some(file),
@@ -107,8 +148,7 @@ impl Rank {
                 auth: changed(changes_auth, &message.fscrypt_auth),
                 file: changed(changes_file, &message.fscrypt_file),
             },
-        };
-        self.change(ino, AttributeChange::Flush(flush));
+        }
     }
 
     /// A change by a client's capabilities, which the tree cannot refuse.
@@ -171,7 +211,7 @@ impl Rank {
         if !matches!(&**change, AttributeChange::Set(set) if set.size.is_some()) {
             return;
         }
-        let is_cut = self.tree.get(*ino).and_then(Cut::of).is_some();
+        let is_cut = cutting::get(self, ino.0).is_some();
         if is_cut && self.log.is_stored() && !self.cuts.is_pending(ino.0) {
             self.cuts.add(ino.0);
         }
@@ -241,10 +281,39 @@ impl Rank {
     }
 
     /// Sends a message about capabilities.
-    fn push(&mut self, client: u64, message: Message) {
+    pub(super) fn push(&mut self, client: u64, message: Message) {
         if let Some(session) = self.sessions.get_mut(client) {
             session.count_push();
             self.send_early(client, message);
+        }
+    }
+
+    /// Executes one operation; returns its result, of which the records are noted.
+    pub(super) fn execute(
+        &mut self,
+        operation: &Operation,
+        context: &Context,
+    ) -> Result<Done, Errno> {
+        let done = namespace::execute(&self.tree, operation, context)?;
+        let places = realms::before(self, operation);
+        self.log.change_tree(&self.tree, &done.records);
+        self.tree.apply(&done.records);
+        realms::tell_moved(self, &places);
+        quotas::note(self, operation, &done.records);
+        snapshots::tell(self, operation, &done);
+        Ok(done)
+    }
+
+    /// Tells clients how much of their quotas is used.
+    pub(super) fn tell_quotas(&mut self) {
+        quotas::tell(self);
+    }
+
+    /// The same, when all changes so far are durable.
+    pub(super) fn push_safe(&mut self, client: u64, message: Message) {
+        if let Some(session) = self.sessions.get_mut(client) {
+            session.count_push();
+            self.send(client, message);
         }
     }
 
@@ -258,7 +327,7 @@ impl Rank {
                         self.push(notice.client, message.encode(features::SUPPORTED));
                     }
                 }
-                Output::Ready(id) => self.ready.push_back(id),
+                Output::Ready(id) => self.request_ready(id),
                 Output::RecordRange { ino, client, end } => {
                     self.record_range(Ino(ino.0), client, end);
                     // Ranges do not belong together: those of a session that ends may fit into no frame.
@@ -287,6 +356,18 @@ impl Rank {
         }
     }
 
+    /// A request can go on. One that was demanded as a task may have ended with its client's session.
+    fn request_ready(&mut self, id: RequestId) {
+        if id.client != 0 {
+            return self.ready.push_back(id);
+        }
+        let mut waiting = self.waiting.iter();
+        match waiting.find(|(_, waiting)| waiting.task == id.tid).map(|(own, _)| *own) {
+            Some(own) => self.ready.push_back(own),
+            None => self.caps.end_request(self.now, id, &[]),
+        }
+    }
+
     fn recall(&mut self, client: u64, caps_max: usize) {
         let max_caps = u32::try_from(caps_max).unwrap_or(u32::MAX);
         let recall = ClientSession { max_caps, ..ClientSession::new(SessionOp::RECALL_STATE, 0) };
@@ -298,7 +379,7 @@ impl Rank {
         ClientCaps {
             op: notice.op,
             ino: notice.ino.0,
-            realm: ROOT_REALM,
+            realm: namespace::realms::realm_of(&self.tree, inode.ino).0,
             cap_id: notice.cap_id,
             seq: notice.seq,
             issue_seq: notice.issue_seq,

@@ -2,6 +2,7 @@
 
 use super::Rank;
 use crate::cuts::Cut;
+use crate::replies::snap_context;
 use namespace::{AttributeChange, Ino, Operation};
 
 /// The next cut that was not begun and can be carried out.
@@ -18,7 +19,8 @@ pub(crate) fn next_new(rank: &mut Rank) -> Option<(u64, Cut)> {
 
 /// The cut of a file that is to be tried again; `None` if the file is gone.
 pub(crate) fn get(rank: &Rank, ino: u64) -> Option<Cut> {
-    rank.tree.get(Ino(ino)).and_then(Cut::of)
+    let inode = rank.tree.get(Ino(ino))?;
+    Cut::of(inode, snap_context(&rank.tree, Ino(ino)))
 }
 
 /// All objects of a file are cut.

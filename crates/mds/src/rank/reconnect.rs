@@ -3,7 +3,8 @@
 //! Until all have come back or were given up, nothing is executed. Requests and capability messages that come
 //! meanwhile wait, in the order of each client.
 
-use super::{Rank, client_sessions, cutting, messages, replay};
+use super::realms as told_realms;
+use super::{Rank, client_sessions, cutting, messages, replay, snapshots};
 use crate::awaited::Awaited;
 use crate::caps;
 use crate::log::Opened;
@@ -11,7 +12,7 @@ use crate::peer::ClientPeer;
 use crate::sessions::Sessions;
 use engine::{Duration, Message, Time};
 use fscaps::{InodeId, RequestId};
-use namespace::Ino;
+use namespace::{Ino, realms};
 use std::collections::BTreeSet;
 use types::{PoolId, features};
 use wire::{
@@ -45,6 +46,7 @@ pub(crate) fn opened(now: Time, opened: Opened, data_pool: PoolId) -> Rank {
         }
     }
     rank.reserve_numbers();
+    snapshots::restore(&mut rank);
     rank
 }
 
@@ -115,7 +117,8 @@ pub(crate) fn activate(rank: &mut Rank, now: Time) {
     rank.now = now;
     let mut parked = awaited.take_parked();
     parked.retain(|(peer, message)| !replay_parked(rank, peer, message));
-    let awaited = rank.awaited.take().expect("it was seen");
+    let mut awaited = rank.awaited.take().expect("it was seen");
+    let realms = awaited.take_realms();
     for ((ino, client), claimed) in awaited.into_early_claims() {
         adopt(rank, client, ino, &claimed);
     }
@@ -137,6 +140,9 @@ pub(crate) fn activate(rank: &mut Rank, now: Time) {
     }
     adopt_ranges(rank);
     rank.caps.remove_unclaimed_ranges();
+    for (client, known) in realms {
+        told_realms::correct(rank, client, &known.inodes, &known.realms);
+    }
     rank.settle();
 }
 
@@ -196,6 +202,7 @@ fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
             return;
         }
     }
+    note_realms(rank, client, &message);
     if message.more {
         return;
     }
@@ -205,6 +212,18 @@ fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
     let open = ClientSession { features, ..ClientSession::new(SessionOp::OPEN, 0) };
     rank.send(client, open.encode(0));
     rank.take_cap_outputs();
+}
+
+/// Notes the realms that a client knows: messages about changes may be lost with the predecessor.
+fn note_realms(rank: &mut Rank, client: u64, message: &ClientReconnect) {
+    let tree = &rank.tree;
+    let is_elsewhere = |(ino, cap): &&(u64, ClaimedCap)| {
+        cap.realm != 0 && cap.realm != realms::realm_of(tree, Ino(*ino)).0
+    };
+    let inodes = message.caps.iter().filter(is_elsewhere).map(|(ino, _)| Ino(*ino));
+    let known = rank.awaited.as_mut().expect("clients are awaited").realms_of(client);
+    known.inodes.extend(inodes);
+    known.realms.extend(message.realms.iter().cloned());
 }
 
 /// Executes a request that the predecessor had answered early, before any that it had not: the client, and no

@@ -17,11 +17,12 @@ mod open;
 mod purge_rows;
 mod purger;
 mod setup;
+mod snap_removal;
 #[cfg(test)]
 mod tests;
 
 use crate::log::Opened;
-use crate::rank::{Rank, evictions, purging};
+use crate::rank::{Rank, evictions, purging, snapshots};
 use crate::rows::{RowQueue, place, purges_object};
 use engine::{Duration, Time};
 use eviction::Refusal;
@@ -33,7 +34,7 @@ use rados::{
 };
 pub(crate) use setup::{Setup, StoreError};
 use std::collections::VecDeque;
-use types::{EntityAddrVec, Epoch, Errno};
+use types::{EntityAddrVec, Epoch, Errno, SnapId};
 use wire::OsdOp;
 
 /// Bytes of the journal at which a checkpoint begins.
@@ -63,17 +64,20 @@ pub(crate) enum Task {
     Purge,
     /// To read which data is to be removed.
     PurgeRows,
+    /// To have data of snapshots removed.
+    SnapRemoval,
 }
 
 impl Task {
     /// All tasks.
-    pub const ALL: [Task; 6] = [
+    pub const ALL: [Task; 7] = [
         Task::Opening,
         Task::Frame,
         Task::Checkpoint,
         Task::Eviction,
         Task::Purge,
         Task::PurgeRows,
+        Task::SnapRemoval,
     ];
 }
 
@@ -120,6 +124,7 @@ pub(crate) struct Store {
     eviction: Option<Eviction>,
     purger: Purger,
     purge_rows: Option<Procedure<Result<PurgePage, StoreError>>>,
+    snap_removal: Option<Procedure<SnapId>>,
     failure: Option<Failure>,
 }
 
@@ -174,6 +179,7 @@ impl Store {
             eviction: None,
             purger: Purger::default(),
             purge_rows: None,
+            snap_removal: None,
             failure: None,
         }
     }
@@ -217,8 +223,10 @@ impl Store {
             let reason = "a change does not fit into the journal";
             return self.fail(Failure::Passing(reason.to_owned()));
         }
+        snapshots::trim(rank);
         self.purger.pump(now, rank);
         self.read_purges(rank);
+        self.remove_snapshots(rank);
         self.begin_checkpoint(now, rank);
         self.write_frames(now, rank);
         self.advance_checkpoint(rank);
@@ -256,6 +264,16 @@ impl Store {
             let place = self.setup.place(name.clone());
             let read = move |steps| purge_rows::read(steps, place, name, after);
             self.purge_rows = Some(Procedure::new(read));
+        }
+    }
+
+    /// Has data of the next removed snapshot removed.
+    fn remove_snapshots(&mut self, rank: &mut Rank) {
+        if self.snap_removal.is_none()
+            && let Some((snap, pools)) = snapshots::next_removal(rank)
+        {
+            let remove = move |steps| snap_removal::remove(steps, snap, pools);
+            self.snap_removal = Some(Procedure::new(remove));
         }
     }
 
@@ -397,6 +415,14 @@ impl Store {
                 answer => self.purger.handle_response(id.number, answer.map(drop)),
             },
             (Task::PurgeRows, Some(rank)) => self.handle_purge_rows(rank, id, answer),
+            (Task::SnapRemoval, Some(rank)) => {
+                let Some(procedure) = &mut self.snap_removal else { return };
+                procedure.handle_response(id, answer);
+                if let Some(snap) = procedure.poll_outcome() {
+                    snapshots::removed(rank, snap);
+                    self.snap_removal = None;
+                }
+            }
             (_, None) => {}
         }
     }
@@ -447,6 +473,7 @@ impl RequestSource for TaskSource<'_> {
             Task::Opening => store.opening.as_mut()?.poll_request(),
             Task::Eviction => store.eviction.as_mut()?.procedure.poll_request(),
             Task::PurgeRows => store.purge_rows.as_mut()?.poll_request(),
+            Task::SnapRemoval => store.snap_removal.as_mut()?.poll_request(),
             Task::Checkpoint => Some((own(0), ClusterRequest::Operate(store.rows.pop_front()?))),
             Task::Purge => {
                 let (number, operation) = store.purger.poll_request()?;

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use engine::{Duration, Time};
 use fsjournal::{Head, Journal, RawRecord, Replay, SPANS_MAX, SUPER, Super, head_name};
 use namespace::{
-    Ino, Loader, Row, RowKey, Tree, decode_ino_key, directory_object, ino_key, links_object,
+    Ino, Loader, Row, RowKey, SNAPSHOTS_OBJECT, Tree, decode_ino_key, directory_object, ino_key,
+    links_object, past_objects,
 };
 use rados::{Place, Steps};
 use std::cell::RefCell;
@@ -239,6 +240,19 @@ async fn read_rows(steps: &Steps, setup: &Setup, loaded: Loaded) -> Result<Loade
         loaded.session_row(raw, value).map_err(StoreError::undecodable(&sessions))
     })
     .await?;
+    each_pair(steps, setup, SNAPSHOTS_OBJECT, |_, value| {
+        Ok(loaded.borrow_mut().loader.snapshots_row(value)?)
+    })
+    .await?;
+    if loaded.borrow().loader.has_snapshots() {
+        let numbers = Ino(loaded.borrow().numbers);
+        for object in past_objects(numbers) {
+            each_pair(steps, setup, &object, |raw, value| {
+                Ok(loaded.borrow_mut().loader.past_row(&object, raw, value)?)
+            })
+            .await?;
+        }
+    }
     read_directories(steps, setup, &loaded).await?;
     read_links(steps, setup, &loaded).await?;
     Ok(loaded.into_inner())

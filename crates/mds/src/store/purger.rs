@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::Errno;
 use wire::op::OpCode;
 use wire::osd_op::Extent;
-use wire::{FileLayout, OsdOp};
+use wire::{FileLayout, OsdOp, SnapContext};
 
 /// Files of each kind at which it works at once: a very large one does not hold up the others.
 const fn files_at_once(kind: Kind) -> usize {
@@ -59,6 +59,7 @@ enum Job {
 struct Work {
     job: Job,
     layout: FileLayout,
+    snaps: SnapContext,
     /// The next object that is asked for.
     next: u64,
     /// Where the work ends, or progress is recorded.
@@ -69,14 +70,15 @@ struct Work {
 
 impl Work {
     fn purge(purge: Purge) -> Self {
-        let Purge { layout, next, end } = purge;
+        let Purge { layout, next, end, snaps } = purge;
         let until = end.min(next + OBJECTS_PER_RECORD);
-        Work { job: Job::Purge, layout, next, until, in_flight: 0, has_failed: false }
+        Work { job: Job::Purge, layout, snaps, next, until, in_flight: 0, has_failed: false }
     }
 
     fn cut(cut: Cut) -> Self {
-        let Cut { layout, size, seq, first: next, end: until } = cut;
-        Work { job: Job::Cut { size, seq }, layout, next, until, in_flight: 0, has_failed: false }
+        let Cut { layout, size, seq, first: next, end: until, snaps } = cut;
+        let job = Job::Cut { size, seq };
+        Work { job, layout, snaps, next, until, in_flight: 0, has_failed: false }
     }
 
     fn operation(&self, ino: u64, object: u64) -> Operation {
@@ -91,7 +93,7 @@ impl Work {
                 OsdOp::with_extent(OpCode::TRIMTRUNC, extent)
             }
         };
-        Operation::write(place, vec![op])
+        Operation { snap_context: self.snaps.clone(), ..Operation::write(place, vec![op]) }
     }
 
     fn is_over(&self) -> bool {

@@ -16,11 +16,11 @@ use bytes::Bytes;
 use codec::{Reader, Writer};
 use engine::{Duration, Message, Time};
 use fsjournal::Limits;
-use namespace::{Ino, PageStart};
+use namespace::{Ino, PageStart, snapshots};
 use pool::Pool;
 use rados::{ClusterRequest, ClusterRequestId, Operation, OperationReply, Reply, RequestSource};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
+use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, SnapId, UTime};
 use wire::client_request::{
     FileLockArguments, GetattrArguments, MkdirArguments, MknodArguments, OpenArguments,
     SetattrArguments, setattr_mask,

@@ -249,6 +249,29 @@ fn an_open_file_without_a_name_is_used_as_before() {
 }
 
 #[test]
+fn a_quota_needs_its_flag() {
+    for (text, expected) in
+        [("allow rw", DENIED), ("allow rwp", 0), ("allow rw, allow rwp path=/b", DENIED)]
+    {
+        let mut world = World::limited(text);
+        world.mounts("/").unwrap();
+        let path2 = FilePath { ino: 0, path: "ceph.quota".into() };
+        let data = "max_files=7".into();
+        let set = ClientRequest { path2, data, ..request(ClientOp::SETXATTR, "a") };
+        assert_eq!(world.ask(2, set).result, expected, "{text}");
+    }
+}
+
+#[test]
+fn a_snapshot_needs_its_flag() {
+    for (text, expected) in [("allow rwp", DENIED), ("allow rws", 0)] {
+        let mut world = World::limited(text);
+        world.mounts("/").unwrap();
+        assert_eq!(world.ask(2, request(ClientOp::MKSNAP, "a//x")).result, expected, "{text}");
+    }
+}
+
+#[test]
 fn layouts_need_a_right_of_their_own() {
     for (text, expected) in [("allow rw", DENIED), ("allow rwp", 0), ("allow *", 0)] {
         let mut world = World::limited(text);

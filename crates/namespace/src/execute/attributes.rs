@@ -8,7 +8,7 @@ use crate::{Ino, Inode, Kind, Tree};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{Errno, UTime};
-use wire::FileLayout;
+use wire::{FileLayout, QuotaInfo};
 
 /// Bits of the mode that `chmod` changes.
 const PERMISSIONS: u32 = 0o7777;
@@ -61,9 +61,10 @@ pub(super) fn change(
             inode.xattrs.values.remove(name).ok_or(Errno::NODATA)?;
             changed_xattrs(&mut inode, context)?;
         }
+        AttributeChange::SetQuota(quota) => set_quota(&mut inode, quota, context)?,
     }
     let records = if inode == *old { Vec::new() } else { vec![image_record(tree, inode)] };
-    Ok(Done { records, target: Some(ino), orphan: None })
+    Ok(Done { records, target: Some(ino), ..Done::default() })
 }
 
 /// A client writes no more. It may have made objects behind the size, if what it has written back did not
@@ -76,6 +77,18 @@ fn end_range(inode: &mut Inode, client: u64) {
     if objects(range.end) > objects(known) {
         inode.truncation.data_end = range.end;
     }
+}
+
+fn set_quota(inode: &mut Inode, quota: &QuotaInfo, context: &Context) -> Result<(), Errno> {
+    if !inode.is_directory() {
+        return Err(Errno::INVAL);
+    }
+    if inode.policy.quota != *quota {
+        inode.policy.quota = quota.clone();
+        inode.policy.realm.get_or_insert_default();
+        inode.touch(context.now);
+    }
+    Ok(())
 }
 
 pub(super) fn fits(xattrs: &BTreeMap<Bytes, Bytes>) -> bool {
@@ -177,7 +190,7 @@ fn set_size(inode: &mut Inode, size: u64, context: &Context) -> Result<(), Errno
     Ok(())
 }
 
-fn apply_flush(inode: &mut Inode, flush: &Flush) {
+pub(super) fn apply_flush(inode: &mut Inode, flush: &Flush) {
     if let Some((mode, uid, gid)) = flush.auth {
         inode.mode = inode.mode & !PERMISSIONS | mode & PERMISSIONS;
         inode.owner = Owner { uid, gid };

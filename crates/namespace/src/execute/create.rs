@@ -45,9 +45,9 @@ pub(super) fn create(
     }
     let inode = new_inode(tree, parent, new, context);
     let image = EntryImage::Primary(Box::new(inode));
-    let dentry = Record::Dentry { directory, name: name.clone(), image };
+    let dentry = Record::dentry(directory, name, image);
     let records = vec![dentry, touch(tree, directory, context.now)];
-    Ok(Done { records, target: Some(new.ino), orphan: None })
+    Ok(Done { records, target: Some(new.ino), ..Done::default() })
 }
 
 fn new_inode(tree: &Tree, parent: &Inode, new: &NewInode, context: &Context) -> Inode {

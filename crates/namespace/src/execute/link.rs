@@ -37,11 +37,11 @@ pub(super) fn link(
     for (directory, name) in tree.links(ino) {
         if tree.entry(*directory, name).is_some_and(|entry| entry.is_primary) {
             let image = EntryImage::Remote(ino);
-            records.push(Record::Dentry { directory: *directory, name: name.clone(), image });
+            records.push(Record::dentry(*directory, name, image));
         }
     }
     let image = EntryImage::Remote(ino);
-    records.push(Record::Dentry { directory, name: name.clone(), image });
+    records.push(Record::dentry(directory, name, image));
     records.push(touch(tree, directory, context.now));
-    Ok(Done { records, target: Some(ino), orphan: None })
+    Ok(Done { records, target: Some(ino), ..Done::default() })
 }

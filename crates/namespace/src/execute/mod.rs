@@ -7,14 +7,17 @@ mod link;
 mod operation;
 mod remove;
 mod rename;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 mod values;
 
+pub(crate) use images::image_record;
 pub use operation::{Context, Done, Operation};
 pub use values::{AttributeChange, Flush, FlushedFile, NewInode, SetAttributes};
 
 use crate::Tree;
+use crate::preserve::preserve;
 use types::Errno;
 
 /// Executes an operation; changes nothing.
@@ -23,6 +26,15 @@ use types::Errno;
 ///
 /// Those of POSIX, as Ceph's servers give them.
 pub fn execute(tree: &Tree, operation: &Operation, context: &Context) -> Result<Done, Errno> {
+    let done = change(tree, operation, context)?;
+    Ok(match operation {
+        // They say themselves what snapshots show.
+        Operation::FlushBehind { .. } | Operation::TrimPast { .. } => done,
+        _ => Done { records: preserve(tree, done.records), ..done },
+    })
+}
+
+fn change(tree: &Tree, operation: &Operation, context: &Context) -> Result<Done, Errno> {
     match operation {
         Operation::Create { directory, name, new } => {
             create::create(tree, *directory, name, new, context)
@@ -36,6 +48,20 @@ pub fn execute(tree: &Tree, operation: &Operation, context: &Context) -> Result<
         }
         Operation::Rename { from, to } => rename::rename(tree, from, to, context),
         Operation::Change { ino, change } => attributes::change(tree, *ino, change, context),
+        Operation::TakeSnapshot { directory, name, facts } => {
+            snapshots::take(tree, *directory, name, facts, context)
+        }
+        Operation::RemoveSnapshot { directory, name } => {
+            snapshots::remove(tree, *directory, name, context)
+        }
+        Operation::RenameSnapshot { directory, from, to } => {
+            snapshots::rename(tree, *directory, from, to, context)
+        }
+        Operation::FlushBehind { ino, follows, flush, is_of_snapshot } => {
+            snapshots::flush(tree, *ino, *follows, flush, *is_of_snapshot)
+        }
+        Operation::ConfirmRemoved { snap } => Ok(snapshots::confirm(tree, *snap)),
+        Operation::TrimPast { keys } => Ok(snapshots::trim(tree, keys)),
         Operation::Forget { ino } => remove::forget(tree, *ino),
     }
 }

@@ -1,9 +1,10 @@
 //! Operations and their results.
 
-use super::values::{AttributeChange, NewInode};
-use crate::{Ino, Record};
+use super::values::{AttributeChange, Flush, NewInode};
+use crate::{Ino, PastKey, Record};
 use bytes::Bytes;
-use types::UTime;
+use std::collections::BTreeMap;
+use types::{SnapId, UTime};
 
 /// On whose behalf and when an operation is executed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,6 +66,52 @@ pub enum Operation {
         /// The change.
         change: Box<AttributeChange>,
     },
+    /// Takes a snapshot of a directory.
+    TakeSnapshot {
+        /// The directory.
+        directory: Ino,
+        /// The name of the snapshot.
+        name: Bytes,
+        /// Facts that its maker adds.
+        facts: BTreeMap<String, String>,
+    },
+    /// Removes a snapshot of a directory.
+    RemoveSnapshot {
+        /// The directory.
+        directory: Ino,
+        /// The name of the snapshot.
+        name: Bytes,
+    },
+    /// Gives a snapshot another name.
+    RenameSnapshot {
+        /// The directory.
+        directory: Ino,
+        /// Its name.
+        from: Bytes,
+        /// Its new name.
+        to: Bytes,
+    },
+    /// Attributes that a client has changed before it knew of newer snapshots.
+    FlushBehind {
+        /// The inode.
+        ino: Ino,
+        /// The newest snapshot that the client knew.
+        follows: SnapId,
+        /// The attributes.
+        flush: Box<Flush>,
+        /// Whether they are those of the next snapshot, not those of the inode now.
+        is_of_snapshot: bool,
+    },
+    /// OSDs know that data of a removed snapshot is to be removed.
+    ConfirmRemoved {
+        /// The snapshot.
+        snap: SnapId,
+    },
+    /// Forgets what was kept for snapshots, as far as none shows it.
+    TrimPast {
+        /// Parts that may be forgotten, with the last snapshot of each.
+        keys: Vec<(SnapId, PastKey)>,
+    },
     /// Forgets an inode without a name: nothing uses it any more.
     Forget {
         /// The inode.
@@ -81,4 +128,6 @@ pub struct Done {
     pub target: Option<Ino>,
     /// The inode that has lost its last name and became an orphan.
     pub orphan: Option<Ino>,
+    /// The snapshot that was taken, removed or renamed.
+    pub snapshot: Option<SnapId>,
 }

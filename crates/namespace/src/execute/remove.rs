@@ -3,7 +3,7 @@
 use super::images::{lose_link, touch};
 use super::operation::{Context, Done};
 use crate::walk::check_name;
-use crate::{EntryImage, Ino, Record, Tree};
+use crate::{EntryImage, Ino, Record, Tree, snapshots};
 use bytes::Bytes;
 use types::Errno;
 
@@ -28,7 +28,7 @@ pub(super) fn remove_directory(
 ) -> Result<Done, Errno> {
     let ino = named(tree, directory, name)?;
     tree.check_directory(ino)?;
-    if !tree.has_no_entries(ino) {
+    if !tree.has_no_entries(ino) || snapshots::has_own(tree, ino) {
         return Err(Errno::NOTEMPTY);
     }
     Ok(remove(tree, directory, name, ino, context))
@@ -51,8 +51,10 @@ pub(super) fn named(tree: &Tree, directory: Ino, name: &Bytes) -> Result<Ino, Er
 
 fn remove(tree: &Tree, directory: Ino, name: &Bytes, ino: Ino, context: &Context) -> Done {
     let link = (directory, name.clone());
-    let (record, is_orphan) = lose_link(tree, ino, &link, context.now);
-    let absent = Record::Dentry { directory, name: name.clone(), image: EntryImage::Absent };
-    let records = vec![absent, record, touch(tree, directory, context.now)];
-    Done { records, target: Some(ino), orphan: is_orphan.then_some(ino) }
+    let (lost, is_orphan) = lose_link(tree, ino, &link, context.now);
+    let absent = Record::dentry(directory, name, EntryImage::Absent);
+    let mut records = vec![absent];
+    records.extend(lost);
+    records.push(touch(tree, directory, context.now));
+    Done { records, target: Some(ino), orphan: is_orphan.then_some(ino), ..Done::default() }
 }

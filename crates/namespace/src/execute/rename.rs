@@ -1,10 +1,10 @@
 //! Renames, within a directory and between directories.
 
-use super::images::{lose_link, touch};
+use super::images::{leave_realm, lose_link, touch};
 use super::operation::{Context, Done};
 use super::remove::named;
 use crate::walk::check_name;
-use crate::{EntryImage, Ino, Record, Tree};
+use crate::{EntryImage, Ino, Record, Tree, realms, snapshots};
 use bytes::Bytes;
 use types::Errno;
 
@@ -28,14 +28,11 @@ pub(super) fn rename(
     check_kinds(tree, ino, to.0, replaced)?;
 
     let mut done = Done { target: Some(ino), ..Done::default() };
-    let absent = |link: &(Ino, Bytes)| Record::Dentry {
-        directory: link.0,
-        name: link.1.clone(),
-        image: EntryImage::Absent,
-    };
+    let absent = |link: &(Ino, Bytes)| Record::dentry(link.0, &link.1, EntryImage::Absent);
     if let Some(replaced) = replaced {
-        let (record, is_orphan) = lose_link(tree, replaced, to, context.now);
-        done.records.extend([absent(to), record]);
+        let (lost, is_orphan) = lose_link(tree, replaced, to, context.now);
+        done.records.push(absent(to));
+        done.records.extend(lost);
         done.orphan = is_orphan.then_some(replaced);
     }
     done.records.push(absent(from));
@@ -57,7 +54,9 @@ fn check_kinds(tree: &Tree, ino: Ino, to: Ino, replaced: Option<Ino>) -> Result<
     match (is_directory(ino), is_directory(replaced)) {
         (true, false) => Err(Errno::NOTDIR),
         (false, true) => Err(Errno::ISDIR),
-        (true, true) if !tree.has_no_entries(replaced) => Err(Errno::NOTEMPTY),
+        (true, true) if !tree.has_no_entries(replaced) || snapshots::has_own(tree, replaced) => {
+            Err(Errno::NOTEMPTY)
+        }
         _ => Ok(()),
     }
 }
@@ -73,9 +72,16 @@ fn moved(
     let mut inode = tree.get(ino).expect("an entry has an inode").clone();
     inode.touch(context.now);
     let is_primary = tree.entry(from.0, &from.1).is_some_and(|entry| entry.is_primary);
-    let dentry = |image| Record::Dentry { directory: to.0, name: to.1.clone(), image };
-    match is_primary {
-        true => vec![dentry(EntryImage::Primary(Box::new(inode)))],
-        false => vec![Record::Inode(Box::new(inode)), dentry(EntryImage::Remote(ino))],
+    let dentry = |image| Record::dentry(to.0, &to.1, image);
+    if !is_primary {
+        return vec![Record::Inode(Box::new(inode)), dentry(EntryImage::Remote(ino))];
     }
+    let numbers = leave_realm(
+        tree,
+        &mut inode,
+        realms::realm_of(tree, from.0),
+        Some(realms::realm_of(tree, to.0)),
+    );
+    let moved = dentry(EntryImage::Primary(Box::new(inode)));
+    numbers.into_iter().chain([moved]).collect()
 }

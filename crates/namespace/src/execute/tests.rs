@@ -2,7 +2,7 @@
 
 use super::images::image_record;
 use super::*;
-use crate::{Ino, Inode, Kind, PageStart, WriteRange};
+use crate::{Ino, Inode, Kind, PageStart, WriteRange, realms};
 use bytes::Bytes;
 use types::{PoolId, UTime};
 use wire::FileLayout;
@@ -437,6 +437,36 @@ fn a_flush_and_a_creation_are_bounded_as_requests_are() {
     let encryption = crate::Encryption { auth: value, file: Bytes::new() };
     let new = NewInode { mode: FILE, encryption, ..NewInode::default() };
     assert_eq!(world.create_with(Ino::ROOT, "other", new), Err(Errno::INVAL));
+}
+
+#[test]
+fn a_directory_with_a_quota_is_a_realm_also_when_the_quota_is_gone() {
+    let mut world = World::new();
+    let directory = world.create(Ino::ROOT, "d", DIRECTORY).unwrap();
+    let below = world.create(directory, "e", DIRECTORY).unwrap();
+    let file = world.file(below, "f");
+    let set = |ino, max_files| {
+        let quota = wire::QuotaInfo { max_bytes: 0, max_files };
+        Operation::Change { ino, change: Box::new(AttributeChange::SetQuota(quota)) }
+    };
+    assert_eq!(world.run(set(file, 1)), Err(Errno::INVAL));
+    assert_eq!(world.run(set(directory, 0)).unwrap().records, [], "it had none");
+    assert_eq!(realms::realm_of(&world.tree, file), Ino::ROOT);
+    world.run(set(directory, 5)).unwrap();
+    assert_eq!(realms::realm_of(&world.tree, file), directory);
+    assert_eq!(realms::quotas_above(&world.tree, below), [directory]);
+    world.run(set(below, 5)).unwrap();
+    assert_eq!(
+        realms::realm_chain(&world.tree, realms::realm_of(&world.tree, file)),
+        [below, directory, Ino::ROOT]
+    );
+    assert_eq!(realms::quotas_above(&world.tree, below), [below, directory]);
+    world.run(set(below, 0)).unwrap();
+    assert_eq!(realms::realm_of(&world.tree, file), below, "clients would not take it back");
+    assert_eq!(realms::quotas_above(&world.tree, below), [directory]);
+    let within = realms::all_within(&world.tree, directory, 3).unwrap();
+    assert_eq!(within, [directory, below, file]);
+    assert_eq!(realms::all_within(&world.tree, directory, 2), None);
 }
 
 #[test]

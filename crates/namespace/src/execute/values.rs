@@ -5,7 +5,7 @@ use crate::inode::{Encryption, Pins, WriteRange};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::UTime;
-use wire::FileLayout;
+use wire::{FileLayout, QuotaInfo};
 
 /// Properties of a new inode.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,6 +70,8 @@ pub enum AttributeChange {
         /// Its name.
         name: Bytes,
     },
+    /// The quota of a directory, which is a realm from then on.
+    SetQuota(QuotaInfo),
 }
 
 /// Attributes that `setattr` changes; `None` leaves one as it is.

@@ -104,6 +104,7 @@ fn requests_are_allowed_by_one_grant_with_path_user_and_mode() {
             writes,
             requires_owner: false,
             sets_policy: false,
+            changes_snapshots: false,
         };
         let caps = MdsCaps::parse(text).unwrap();
         assert_eq!(caps.allow(&access), is_allowed, "{text} {access:?}");
@@ -124,6 +125,7 @@ fn a_named_user_changes_mode_and_owner_of_its_own_inodes_only() {
             writes: true,
             requires_owner: true,
             sets_policy: false,
+            changes_snapshots: false,
         })
     };
     assert!(allows(1000, None), "its mode does not matter");
@@ -147,4 +149,52 @@ fn only_the_star_administers() {
         assert_eq!(MdsCaps::parse(text).unwrap().administers(), administers, "{text}");
     }
     assert!(!MdsCaps::default().administers());
+}
+
+#[test]
+fn layouts_and_quotas_need_their_flag() {
+    for (text, is_allowed) in [
+        ("allow *", true),
+        ("allow", true),
+        ("allow rwp", true),
+        ("allow rwfps path=/a", true),
+        ("allow rw", false),
+        ("allow rws", false),
+        ("allow rwp path=/b, allow rw", false),
+    ] {
+        let access = MdsAccess {
+            caller: Caller::default(),
+            path: &names("/a"),
+            inode: Ownership::default(),
+            new_owner: None,
+            created: None,
+            reads: false,
+            writes: true,
+            requires_owner: false,
+            sets_policy: true,
+            changes_snapshots: false,
+        };
+        assert_eq!(MdsCaps::parse(text).unwrap().allow(&access), is_allowed, "{text}");
+    }
+}
+
+#[test]
+fn snapshots_need_their_flag() {
+    for (text, is_allowed) in
+        [("allow *", true), ("allow rws", true), ("allow rwps", true), ("allow rwp", false)]
+    {
+        let access = MdsAccess {
+            caller: Caller::default(),
+            path: &[],
+            inode: Ownership::default(),
+            new_owner: None,
+            created: None,
+            reads: false,
+            writes: true,
+            requires_owner: false,
+            sets_policy: false,
+            changes_snapshots: true,
+        };
+        assert_eq!(MdsCaps::parse(text).unwrap().allow(&access), is_allowed, "{text}");
+    }
 }

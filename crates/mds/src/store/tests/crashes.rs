@@ -8,6 +8,10 @@ fn rename(from: &str, to: &str) -> ClientRequest {
     ClientRequest { path2, ..request(ClientOp::RENAME, to) }
 }
 
+fn rename_snapshot(from: &str, to: &str) -> ClientRequest {
+    ClientRequest { op: ClientOp::RENAMESNAP, ..rename(from, to) }
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     /// A client that waits for nothing sends a request.
@@ -24,7 +28,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (1u64..4, 0u8..10, 0u8..4, 0u8..4).prop_map(|(c, op, a, b)| Step::Ask(c, op, a, b)),
+        8 => (1u64..4, 0u8..13, 0u8..4, 0u8..4).prop_map(|(c, op, a, b)| Step::Ask(c, op, a, b)),
         12 => any::<usize>().prop_map(Step::Answer),
         3 => (1u64..4).prop_map(Step::Release),
         2 => Just(Step::Wait),
@@ -45,6 +49,9 @@ fn request_of(client: u64, op: u8, a: u8, b: u8) -> ClientRequest {
         5 => create(&format!("c{client}/f{}", a % 2)),
         6 => request(ClientOp::UNLINK, &format!("c{client}/f{}", a % 2)),
         8 => resize(&format!("c{client}/f{}", a % 2), LONG),
+        10 => request(ClientOp::MKSNAP, &format!("c{client}//s{a}")),
+        11 => request(ClientOp::RMSNAP, &format!("c{client}//s{a}")),
+        12 => rename_snapshot(&format!("c{client}//s{a}"), &format!("c{client}//s{b}")),
         9 => resize(&format!("c{client}/f{}", a % 2), u64::from(b) << 21 | 1),
         _ => rename(&format!("c{client}/f{}", a % 2), &format!("c{client}/f{}", b % 2)),
     }
@@ -110,6 +117,8 @@ proptest! {
         world.check_cuts();
         let names = |world: &mut World| world.paths().into_keys().collect::<Vec<_>>();
         prop_assert_eq!(names(&mut world), names(&mut plain));
+        prop_assert_eq!(world.snapshots(), plain.snapshots());
+        prop_assert_eq!(&world.removed_snapshots(), &plain.removed_snapshots());
         for client in clients {
             prop_assert!(world.clients[&client].asked.is_none(), "client {} has its answer", client);
             prop_assert_eq!(&world.clients[&client].answers, &plain.clients[&client].answers);

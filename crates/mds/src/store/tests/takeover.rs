@@ -255,3 +255,73 @@ fn a_number_is_not_taken_from_a_client_that_cannot_have_been_told_it() {
     world.finish();
     assert!(world.paths()["/a/g"] < 1 << 62);
 }
+
+#[test]
+fn a_quota_and_its_realm_outlive_the_server_and_clients_are_told_what_they_missed() {
+    let mut world = World::new(&[1]);
+    world.ask(1, mkdir("q"));
+    world.ask(1, create("q/f"));
+    world.finish();
+    let path2 = FilePath { ino: 0, path: "ceph.quota.max_files".into() };
+    let set = ClientRequest { path2, data: "7".into(), ..request(ClientOp::SETXATTR, "q") };
+    world.ask(1, set);
+    world.finish();
+    let inodes = world.paths();
+    let (directory, file) = (inodes["/q"], inodes["/q/f"]);
+    // As the row of a checkpoint, then.
+    world.now = world.now + Duration::from_secs(31);
+    world.finish();
+    world.crash(0);
+    world.finish();
+    let quota = world.rank().tree().get(Ino(directory)).unwrap().policy.quota.clone();
+    assert_eq!(quota.max_files, 7);
+    // The client did not hear that the file is in another realm now.
+    world.clients.get_mut(&1).unwrap().realms.clear();
+    let now = world.now;
+    reconnect::begin(world.rank(), now);
+    let claim = |(ino, (cap_id, issued)): (&u64, &(u64, CapBits))| {
+        let realm = if *ino == file { 1 } else { directory };
+        let (cap_id, issued) = (*cap_id, *issued);
+        (*ino, ClaimedCap { cap_id, issued, wanted: issued, realm, ..ClaimedCap::default() })
+    };
+    let caps = world.clients[&1].caps.iter().map(claim).collect();
+    let realms = vec![ClaimedRealm { ino: directory, seq: 1, parent: 7 }];
+    world.send(1, &ClientReconnect { caps, realms, more: false }.encode(0));
+    world.activate();
+    world.finish();
+    let told = &world.clients[&1].realms;
+    let split = told.iter().find(|snap| snap.split == directory).expect("it is told where it is");
+    assert_eq!(split.inodes, [file]);
+    assert!(told.iter().any(|snap| snap.op == ClientSnap::UPDATE), "and what is above its realm");
+}
+
+#[test]
+fn snapshots_outlive_the_server_and_the_monitor_hears_of_their_end() {
+    let mut world = World::new(&[1]);
+    for path in ["c", "c/d"] {
+        world.ask(1, mkdir(path));
+        world.finish();
+    }
+    world.ask(1, request(ClientOp::MKSNAP, "c//s"));
+    world.finish();
+    world.ask(1, request(ClientOp::RMDIR, "c/d"));
+    world.finish();
+    let expected = BTreeMap::from([("/c/s".to_owned(), vec![String::new(), "/d".to_owned()])]);
+    // From the journal, then from rows.
+    for _ in 0..2 {
+        world.crash(0);
+        world.finish();
+        world.reconnect();
+        assert_eq!(world.snapshots(), expected);
+        world.now = world.now + Duration::from_secs(31);
+        world.finish();
+    }
+    world.ask(1, request(ClientOp::RMSNAP, "c//s"));
+    assert!(world.removed.is_empty(), "the removal is not durable");
+    world.crash(u64::MAX);
+    world.finish();
+    assert_eq!((world.snapshots(), world.removed_snapshots()), (BTreeMap::new(), 1));
+    world.reconnect();
+    world.finish();
+    assert!(!snapshots::keep_past(world.rank().tree()), "nothing is kept for it");
+}

@@ -11,6 +11,8 @@ pub(super) struct Client {
     pub(super) answers: Vec<(u64, i32)>,
     pub(super) caps: BTreeMap<u64, (u64, CapBits)>,
     pub(super) sessions: Vec<SessionOp>,
+    /// Messages about realms.
+    pub(super) realms: Vec<ClientSnap>,
     /// File locks that it claims, as they are encoded.
     pub(super) locks: BTreeMap<u64, Bytes>,
     /// It answers nothing.
@@ -41,6 +43,8 @@ pub(super) struct World {
     pub(super) cuts: BTreeMap<u64, BTreeMap<u32, u64>>,
     /// Data objects that clients have written.
     pub(super) written: BTreeSet<String>,
+    /// Snapshots that the monitor was told to be gone.
+    pub(super) removed: BTreeSet<SnapId>,
 }
 
 impl World {
@@ -60,6 +64,7 @@ impl World {
             fills: false,
             cuts: BTreeMap::new(),
             written: BTreeSet::new(),
+            removed: BTreeSet::new(),
         };
         world.finish();
         world.activate();
@@ -112,6 +117,10 @@ impl World {
                         let result = self.results.pop_front().unwrap_or(Ok(0));
                         let output = |result| rados::CommandOutput { result, ..Default::default() };
                         result.map(|result| Reply::Command(output(result)))
+                    }
+                    ClusterRequest::Pool(request) => {
+                        self.removed.insert(request.snap);
+                        Ok(Reply::Pool { epoch: NEWEST_MAP, snap: None })
                     }
                     ClusterRequest::Wait(_) => {
                         self.pauses.push((task, id));
@@ -352,6 +361,37 @@ impl World {
         self.send(client, &claims.encode(0));
     }
 
+    /// Snapshots by directory and name, with the names that they show.
+    pub(super) fn snapshots(&mut self) -> BTreeMap<String, Vec<String>> {
+        let tree = self.rank().tree();
+        let mut found = BTreeMap::new();
+        for (snap, directory) in tree.living() {
+            let (_, snapshot) = snapshots::get(tree, *snap).expect("it exists");
+            let name =
+                format!("{}/{}", tree.path(*directory), String::from_utf8_lossy(&snapshot.name));
+            let mut open = vec![(String::new(), *directory)];
+            let mut names = Vec::new();
+            while let Some((path, ino)) = open.pop() {
+                let inode = snapshots::inode_at(tree, ino, *snap).expect("an entry has an inode");
+                let page = tree.page_at(ino, *snap, &PageStart::Begin, 1000);
+                for (name, entry) in page.entries.into_iter().filter(|_| inode.is_directory()) {
+                    let path = format!("{path}/{}", String::from_utf8_lossy(&name));
+                    open.push((path, entry.ino));
+                }
+                names.push(path);
+            }
+            names.sort();
+            found.insert(name, names);
+        }
+        found
+    }
+
+    /// The number of snapshots of which the monitor was told that they are gone.
+    pub(super) fn removed_snapshots(&mut self) -> usize {
+        assert!(self.rank().tree().snap_numbers().removed.is_empty(), "all are told");
+        self.removed.len()
+    }
+
     pub(super) fn paths(&mut self) -> BTreeMap<String, u64> {
         let rank = self.rank();
         paths(rank)
@@ -420,6 +460,10 @@ impl Client {
             }
             ClientSession::KIND => {
                 self.sessions.push(ClientSession::decode(message).unwrap().op);
+                None
+            }
+            ClientSnap::KIND => {
+                self.realms.push(ClientSnap::decode(message).unwrap());
                 None
             }
             _ => None,

@@ -1,0 +1,219 @@
+//! Snapshots: taken, removed, renamed, and completed by what clients had not written back.
+
+use super::attributes::apply_flush;
+use super::images::image_record;
+use super::operation::{Context, Done};
+use super::values::Flush;
+use crate::past::PastKey;
+use crate::snapshot::{SnapNumbers, Snapshot};
+use crate::walk::check_name;
+use crate::{Ino, Inode, Realm, Record, Tree, snapshots};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use types::{Errno, SnapId};
+
+/// Most snapshots of one directory, as in Ceph. One more is EMLINK.
+const SNAPSHOTS_OF_ONE_MAX: usize = 100;
+/// Most snapshots of a file system: clients take no more in a message. One more is EMLINK.
+const SNAPSHOTS_MAX: usize = 4096;
+/// Longest name of a snapshot: directories below show it with a prefix and a number.
+const NAME_MAX_BYTES: usize = 240;
+
+/// Checks a name of a snapshot that an operation creates. Names that begin with `_` are those of directories
+/// above.
+fn check_snapshot_name(name: &Bytes) -> Result<(), Errno> {
+    check_name(name)?;
+    if name.starts_with(b"_") {
+        return Err(Errno::INVAL);
+    }
+    if name.len() > NAME_MAX_BYTES { Err(Errno::NAMETOOLONG) } else { Ok(()) }
+}
+
+fn directory(tree: &Tree, ino: Ino) -> Result<(Inode, Realm), Errno> {
+    tree.check_directory(ino)?;
+    let inode = tree.get(ino).filter(|inode| inode.nlink > 0).ok_or(Errno::NOENT)?.clone();
+    let realm = inode.policy.realm.clone().unwrap_or_default();
+    Ok((inode, realm))
+}
+
+fn find(realm: &Realm, name: &Bytes) -> Option<SnapId> {
+    realm.snaps.iter().find(|(_, snapshot)| snapshot.name == *name).map(|(snap, _)| *snap)
+}
+
+/// The records of a directory whose snapshots have changed.
+fn changed(
+    tree: &Tree,
+    inode: Inode,
+    realm: Realm,
+    numbers: SnapNumbers,
+    context: &Context,
+) -> Done {
+    let mut inode = inode;
+    inode.policy.realm = Some(realm);
+    inode.touch(context.now);
+    let target = Some(inode.ino);
+    let records = vec![Record::Snapshots(numbers), image_record(tree, inode)];
+    Done { records, target, ..Done::default() }
+}
+
+pub(super) fn take(
+    tree: &Tree,
+    ino: Ino,
+    name: &Bytes,
+    facts: &BTreeMap<String, String>,
+    context: &Context,
+) -> Result<Done, Errno> {
+    check_snapshot_name(name)?;
+    let (inode, mut realm) = directory(tree, ino)?;
+    if find(&realm, name).is_some() {
+        return Err(Errno::EXIST);
+    }
+    if realm.snaps.len() >= SNAPSHOTS_OF_ONE_MAX || tree.living().len() >= SNAPSHOTS_MAX {
+        return Err(Errno::MLINK);
+    }
+    let last = snapshots::next(tree);
+    let snapshot = Snapshot { name: name.clone(), taken: context.now, facts: facts.clone() };
+    realm.snaps.insert(last, snapshot);
+    realm.seq = last;
+    let numbers = SnapNumbers { last, ..tree.snap_numbers().clone() };
+    let done = changed(tree, inode, realm, numbers, context);
+    Ok(Done { snapshot: Some(last), ..done })
+}
+
+pub(super) fn remove(
+    tree: &Tree,
+    ino: Ino,
+    name: &Bytes,
+    context: &Context,
+) -> Result<Done, Errno> {
+    check_snapshot_name(name)?;
+    let (inode, mut realm) = directory(tree, ino)?;
+    let snap = find(&realm, name).ok_or(Errno::NOENT)?;
+    realm.snaps.remove(&snap);
+    // Clients must take the shorter list as news.
+    realm.seq = snapshots::next(tree);
+    let mut numbers = SnapNumbers { last: realm.seq, ..tree.snap_numbers().clone() };
+    numbers.removed.insert(snap);
+    let done = changed(tree, inode, realm, numbers, context);
+    Ok(Done { snapshot: Some(snap), ..done })
+}
+
+pub(super) fn rename(
+    tree: &Tree,
+    ino: Ino,
+    from: &Bytes,
+    to: &Bytes,
+    context: &Context,
+) -> Result<Done, Errno> {
+    check_snapshot_name(from)?;
+    check_snapshot_name(to)?;
+    let (inode, mut realm) = directory(tree, ino)?;
+    let snap = find(&realm, from).ok_or(Errno::NOENT)?;
+    if find(&realm, to).is_some() {
+        return Err(Errno::EXIST);
+    }
+    realm.snaps.get_mut(&snap).expect("it was found").name = to.clone();
+    let numbers = tree.snap_numbers().clone();
+    let done = changed(tree, inode, realm, numbers, context);
+    Ok(Done { snapshot: Some(snap), ..done })
+}
+
+/// OSDs know that data of a snapshot is to be removed.
+pub(super) fn confirm(tree: &Tree, snap: SnapId) -> Done {
+    let mut numbers = tree.snap_numbers().clone();
+    match numbers.removed.remove(&snap) {
+        true => Done { records: vec![Record::Snapshots(numbers)], ..Done::default() },
+        false => Done::default(),
+    }
+}
+
+/// Forgets what no snapshot shows any more.
+pub(super) fn trim(tree: &Tree, keys: &[(SnapId, PastKey)]) -> Done {
+    let is_shown = |last: SnapId, after: SnapId| {
+        tree.living().range(SnapId(after.0 + 1)..=last).next().is_some()
+    };
+    let record = |(last, key): &(SnapId, PastKey)| match key {
+        PastKey::Entry(directory, key) => {
+            let entry = tree.past().entry_row(*directory, key, *last)?;
+            let (directory, name, last) = (*directory, key.name.clone(), *last);
+            let gone = Record::PastEntry { directory, name, last, entry: None };
+            (!is_shown(last, entry.after)).then_some(gone)
+        }
+        PastKey::Inode(ino) => {
+            let inode = tree.past().inode_row(*ino, *last)?;
+            let gone = Record::PastInode { ino: *ino, last: *last, inode: None };
+            (!is_shown(*last, inode.policy.after)).then_some(gone)
+        }
+    };
+    Done { records: keys.iter().filter_map(record).collect(), ..Done::default() }
+}
+
+/// Splits a version of an inode: up to `follows` it is shown as it is, behind that it changes. Returns the
+/// snapshot behind which the later part is shown.
+fn split(tree: &Tree, old: &Inode, follows: SnapId, records: &mut Vec<Record>) -> SnapId {
+    let range = (Bound::Excluded(old.policy.after), Bound::Included(follows.max(old.policy.after)));
+    let before = tree.living().range(range).next_back();
+    let Some((last, _)) = before else { return old.policy.after };
+    let inode = Some(Box::new(old.as_past()));
+    records.push(Record::PastInode { ino: old.ino, last: *last, inode });
+    *last
+}
+
+/// Attributes that a client has changed before it knew of the snapshots behind `follows`. Those of a snapshot
+/// are not those of the inode now.
+pub(super) fn flush(
+    tree: &Tree,
+    ino: Ino,
+    follows: SnapId,
+    flush: &Flush,
+    is_of_snapshot: bool,
+) -> Result<Done, Errno> {
+    let mut records = Vec::new();
+    let behind = SnapId(follows.0.saturating_add(1));
+    let versions = tree.past().versions_from(ino, behind);
+    let versions = versions.take(if is_of_snapshot { 1 } else { usize::MAX });
+    for (last, old) in versions {
+        let after = split(tree, old, follows, &mut records);
+        let mut inode = with_after(old.clone(), after);
+        apply_flush(&mut inode, flush);
+        records.push(Record::PastInode { ino, last, inode: Some(Box::new(inode)) });
+    }
+    let is_kept = !records.is_empty();
+    match tree.get(ino) {
+        Some(old) if !is_of_snapshot => {
+            let after = split(tree, old, follows, &mut records);
+            let mut inode = with_after(old.clone(), after);
+            apply_flush(&mut inode, flush);
+            records.push(own_image(tree, inode));
+        }
+        Some(old) if !is_kept => {
+            if let Some(last) =
+                snapshots::newest(tree, ino).filter(|last| *last > follows.max(old.policy.after))
+            {
+                let after = split(tree, old, follows, &mut records);
+                let mut past = with_after(old.as_past(), after);
+                apply_flush(&mut past, flush);
+                records.push(Record::PastInode { ino, last, inode: Some(Box::new(past)) });
+                records.push(own_image(tree, with_after(old.clone(), snapshots::last(tree))));
+            }
+        }
+        None if !is_kept => return Err(Errno::NOENT),
+        _ => {}
+    }
+    Ok(Done { records, target: Some(ino), ..Done::default() })
+}
+
+fn with_after(mut inode: Inode, after: SnapId) -> Inode {
+    inode.policy.after = after;
+    inode
+}
+
+/// The record of an inode, whose name stays as old as it is.
+fn own_image(tree: &Tree, inode: Inode) -> Record {
+    let mut record = image_record(tree, inode);
+    if let Record::Dentry { directory, name, after, .. } = &mut record {
+        *after = tree.entry(*directory, name).map_or(SnapId(0), |entry| entry.after);
+    }
+    record
+}

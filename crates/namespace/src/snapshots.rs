@@ -1,0 +1,132 @@
+//! Snapshots: their numbers, the directories of which they were taken, and which of them show an inode.
+
+use crate::realms::{realm_chain, realm_of};
+use crate::{Ino, Inode, PastKey, Realm, Snapshot, Tree};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use types::SnapId;
+
+/// A place in the past: the last snapshot that shows something, and the part behind which the place is.
+pub type TrimPlace = (SnapId, Option<PastKey>);
+
+/// The greatest number with which no snapshot can be that does not exist yet.
+pub(crate) fn last(tree: &Tree) -> SnapId {
+    tree.snap_numbers().last
+}
+
+/// A number that was not used before: 1 is that of realms without snapshots.
+pub(crate) fn next(tree: &Tree) -> SnapId {
+    SnapId(last(tree).0.max(1) + 1)
+}
+
+/// A number for a realm that has changed: clients take only what is newer than what they have. Records of
+/// the numbers are needed if it is not the last one.
+pub(crate) fn next_seq(tree: &Tree, old: Option<&Realm>) -> SnapId {
+    let last = SnapId(last(tree).0.max(1));
+    if old.is_none_or(|old| old.seq < last) { last } else { next(tree) }
+}
+
+/// Snapshots that show, or could show, an inode as it is now: those of its realm and of realms above.
+pub fn of(tree: &Tree, ino: Ino) -> BTreeSet<SnapId> {
+    if tree.living().is_empty() || is_nameless(tree, ino) && realm_part(tree, ino).is_none() {
+        return BTreeSet::new();
+    }
+    of_realm(tree, realm_of(tree, ino))
+}
+
+/// Snapshots of a realm and of realms above, as far as they exist.
+pub fn of_realm(tree: &Tree, realm: Ino) -> BTreeSet<SnapId> {
+    if realm == Ino::SHARED {
+        return tree.living().keys().copied().collect();
+    }
+    let (mut found, mut since) = (BTreeSet::new(), SnapId(0));
+    for realm in realm_chain(tree, realm) {
+        let Some(part) = realm_part(tree, realm) else { continue };
+        let own = part.snaps.keys().chain(&part.prior).copied();
+        found.extend(own.filter(|snap| *snap >= since && tree.living().contains_key(snap)));
+        since = since.max(part.parent_since);
+    }
+    found
+}
+
+/// The newest snapshot of an inode; see [`of`].
+pub(crate) fn newest(tree: &Tree, ino: Ino) -> Option<SnapId> {
+    of(tree, ino).last().copied()
+}
+
+pub(crate) fn realm_part(tree: &Tree, ino: Ino) -> Option<&Realm> {
+    tree.get(ino)?.policy.realm.as_ref()
+}
+
+pub(crate) fn is_nameless(tree: &Tree, ino: Ino) -> bool {
+    ino != Ino::ROOT && tree.home(ino).is_none()
+}
+
+/// Snapshots that `.snap` of a directory shows, with their names there: those of directories above have
+/// theirs in them.
+pub fn listed(tree: &Tree, directory: Ino) -> BTreeMap<Bytes, SnapId> {
+    let mut found = BTreeMap::new();
+    for snap in of(tree, directory) {
+        let Some((owner, snapshot)) = get(tree, snap) else { continue };
+        if owner == directory {
+            found.insert(snapshot.name.clone(), snap);
+        } else if inode_at(tree, directory, snap).is_some() {
+            let name = String::from_utf8_lossy(&snapshot.name);
+            found.insert(Bytes::from(format!("_{name}_{}", owner.0)), snap);
+        }
+    }
+    found
+}
+
+/// A snapshot, and the directory of which it was taken.
+pub fn get(tree: &Tree, snap: SnapId) -> Option<(Ino, &Snapshot)> {
+    let owner = *tree.living().get(&snap)?;
+    Some((owner, realm_part(tree, owner)?.snaps.get(&snap)?))
+}
+
+/// An inode as a snapshot shows it; `None` if it does not.
+pub fn inode_at(tree: &Tree, ino: Ino, snap: SnapId) -> Option<&Inode> {
+    let past = tree.past().inode(ino, snap);
+    past.or_else(|| tree.get(ino).filter(|inode| inode.policy.after < snap))
+}
+
+/// The inode that a name stands for in a snapshot.
+pub fn entry_at(tree: &Tree, directory: Ino, name: &Bytes, snap: SnapId) -> Option<Ino> {
+    let past = tree.past().entry(directory, name, snap);
+    past.or_else(|| {
+        let entry = tree.entry(directory, name)?;
+        (entry.after < snap).then_some(entry.ino)
+    })
+}
+
+/// Whether a directory has snapshots of its own.
+pub(crate) fn has_own(tree: &Tree, directory: Ino) -> bool {
+    realm_part(tree, directory).is_some_and(|realm| !realm.snaps.is_empty())
+}
+
+/// Whether anything is kept for snapshots.
+pub fn keep_past(tree: &Tree) -> bool {
+    tree.past().len() > 0
+}
+
+/// Whether a directory exists, or snapshots show entries of it.
+pub fn keep_rows_of(tree: &Tree, directory: Ino) -> bool {
+    tree.get(directory).is_some() || tree.past().has_entries(directory)
+}
+
+/// Parts of the past from a place on that no snapshot may show any more, of `max` parts that are looked at,
+/// and the place behind them; `None` if there are no more.
+pub fn stale(
+    tree: &Tree,
+    from: &TrimPlace,
+    max: usize,
+) -> (Vec<(SnapId, PastKey)>, Option<TrimPlace>) {
+    let looked: Vec<_> = tree.past().behind(from).take(max).collect();
+    let behind = looked.last().map(|(last, key, _)| (*last, Some((*key).clone())));
+    let next = behind.filter(|_| looked.len() == max);
+    let is_shown = |last: SnapId, after: SnapId| {
+        tree.living().range(SnapId(after.0 + 1)..=last).next().is_some()
+    };
+    let stale = looked.into_iter().filter(|(last, _, after)| !is_shown(*last, *after));
+    (stale.map(|(last, key, _)| (last, key.clone())).collect(), next)
+}
