@@ -187,7 +187,7 @@ same "$(rados -p extra -N theirs ls | wc -l)" 9 "objects of a striped file"
 bytes_in() { for object in $(rados -p extra -N theirs ls); do rados -p extra -N theirs stat "$object" | sed 's/.*size //'; done | awk '{ sum += $1 } END { print sum + 0 }'; }
 have_bytes() { [ "$(bytes_in)" = "$1" ]; }
 until_true have_bytes 100000
-within rm "$one/laid/f"; have_no_objects() { [ -z "$(rados -p extra --all ls)" ]; }; until_true have_no_objects
+within rm "$one/laid/f"; have_no_objects() { local objects; objects=$(rados -p extra --all ls) && [ -z "$objects" ]; }; until_true have_no_objects
 ceph fs rm_data_pool tree extra >/dev/null 2>&1; rmdir "$one/laid"
 
 # Clients whose capabilities do not allow everything.

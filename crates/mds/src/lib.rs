@@ -27,6 +27,7 @@ mod file_locks;
 mod layouts;
 mod log;
 mod noted;
+mod pages;
 mod peer;
 mod permissions;
 mod plan;

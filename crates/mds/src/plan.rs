@@ -4,25 +4,21 @@ mod vxattrs;
 
 use crate::caps;
 use crate::layouts::{DataPools, with_numbers};
+use crate::pages::{ShownPage, page_of};
+use crate::vxattrs::new_xattrs;
 use bytes::Bytes;
 use fscaps::{Access, Demand, Groups, range_end};
 use namespace::{
-    AttributeChange, Encryption, Ino, Kind, NewInode, Operation, PageStart, Place, SetAttributes,
-    Tree, WriteRange,
+    AttributeChange, Encryption, Ino, Kind, NewInode, Operation, Place, SetAttributes, Tree,
+    WriteRange,
 };
-use std::collections::BTreeMap;
 use types::{Errno, SnapId};
 use wire::client_request::{
     GetattrArguments, LookupInoArguments, MkdirArguments, MknodArguments, OpenArguments,
-    ReaddirArguments, SetattrArguments,
+    SetattrArguments,
 };
-use wire::inode_stat::decode_xattrs;
 use wire::{CapBits, ClientOp, ClientRequest, FileLayout, FilePath, open_flags, setattr_mask};
 
-/// Most entries of a page of a directory. Of more, the client asks for the next page.
-const PAGE_MAX: usize = 1024;
-/// Most bytes of a page, as in Ceph. Of more, the client asks for the next page; one entry is always there.
-const PAGE_MAX_BYTES: usize = 512 << 10;
 /// Attributes of the group F that `setattr` changes. A time of the last change of the inode belongs to the
 /// group that is changed with it.
 const FILE_ATTRIBUTES: u32 = setattr_mask::SIZE
@@ -32,17 +28,6 @@ const FILE_ATTRIBUTES: u32 = setattr_mask::SIZE
     | setattr_mask::MTIME_NOW
     | setattr_mask::ATIME_NOW
     | setattr_mask::FSCRYPT_FILE;
-
-/// A page of a directory that a client asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ShownPage {
-    /// Its beginning.
-    pub start: PageStart,
-    /// Most entries.
-    pub max: usize,
-    /// Most bytes, unless it is one entry.
-    pub max_bytes: usize,
-}
 
 /// Objects of a reply, besides its code.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -349,7 +334,9 @@ impl Planner<'_> {
         if sizes == [0; 3] && pool <= 0 {
             return Ok(None);
         }
-        with_numbers(self.layout_of(directory), sizes, pool, self.pools).map(Some)
+        let inherited = self.layout_of(directory);
+        let wanted = with_numbers(inherited, sizes, pool, self.pools)?;
+        Ok((wanted != *inherited).then_some(wanted))
     }
 
     fn create(&self, request: &ClientRequest) -> Result<Plan, Errno> {
@@ -503,37 +490,9 @@ fn shows_snapshots(request: &ClientRequest) -> bool {
     reads && request.path.is_in_snapshots() || request.op == ClientOp::LOOKUPSNAP
 }
 
-/// The page of a directory that a request asks for.
-pub(crate) fn page_of(request: &ClientRequest) -> ShownPage {
-    let arguments: ReaddirArguments = request.arguments.read();
-    let after = request.path2.path.clone();
-    let start = match (after.is_empty(), arguments.offset_hash) {
-        (false, _) => PageStart::After(after),
-        (true, 0) => PageStart::Begin,
-        (true, hash) => PageStart::Hash(hash),
-    };
-    let bounded = |wanted: u32, bound: usize| match wanted as usize {
-        0 => bound,
-        wanted => wanted.min(bound),
-    };
-    let max = bounded(arguments.max_entries, PAGE_MAX);
-    let max_bytes = bounded(arguments.max_bytes, PAGE_MAX_BYTES);
-    ShownPage { start, max, max_bytes }
-}
-
 /// Whether the last name of a path means a directory that it is in.
 fn ends_in_dots(path: &FilePath) -> bool {
     matches!(path.names().last(), Some(b"." | b".."))
-}
-
-/// Attributes that a client gives a new inode: access control lists that the directory hands down.
-fn new_xattrs(data: &[u8]) -> Result<BTreeMap<Bytes, Bytes>, Errno> {
-    if data.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let xattrs = decode_xattrs(data).map_err(|_| Errno::INVAL)?;
-    let is_virtual = |name: &Bytes| name.starts_with(b"ceph.");
-    if xattrs.keys().any(is_virtual) { Err(Errno::INVAL) } else { Ok(xattrs) }
 }
 
 fn change_of(ino: Ino, change: AttributeChange) -> Operation {

@@ -5,7 +5,8 @@
 //! that when they must give back their capabilities on the inode of today.
 
 use crate::caps;
-use crate::plan::{Plan, Planner, Shown, ShownPast, page_of};
+use crate::pages::page_of;
+use crate::plan::{Plan, Planner, Shown, ShownPast};
 use bytes::Bytes;
 use fscaps::{Access, Groups};
 use namespace::{Ino, Operation, snapshots};

@@ -200,6 +200,7 @@ impl Rank {
             self.map.pools = pools.clone();
             self.ready.extend(std::mem::take(&mut self.map.behind));
             if self.awaited.is_none() {
+                self.log.set_author(None);
                 self.settle();
             }
         }
@@ -380,6 +381,8 @@ impl Rank {
         let mut plan = match planned {
             Ok(plan) => plan,
             Err(Errno::INVAL) if self.is_behind(request) => {
+                // Others go on meanwhile; it demands again with the next map.
+                self.caps.end_request(self.now, id, &[]);
                 self.map.behind.insert(id);
                 self.waiting.insert(id, waiting);
                 return;

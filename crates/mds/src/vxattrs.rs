@@ -2,6 +2,10 @@
 
 use crate::layouts::LayoutField;
 use crate::quota_values::QuotaField;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use types::Errno;
+use wire::inode_stat::decode_xattrs;
 
 /// Pins of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,4 +60,14 @@ impl Vxattr {
             }
         })
     }
+}
+
+/// Attributes that a client gives a new inode: access control lists that the directory hands down.
+pub(crate) fn new_xattrs(data: &[u8]) -> Result<BTreeMap<Bytes, Bytes>, Errno> {
+    if data.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let xattrs = decode_xattrs(data).map_err(|_| Errno::INVAL)?;
+    let is_virtual = |name: &Bytes| name.starts_with(b"ceph.");
+    if xattrs.keys().any(is_virtual) { Err(Errno::INVAL) } else { Ok(xattrs) }
 }

@@ -2,7 +2,8 @@
 
 use super::{Rank, snapshots};
 use crate::caps;
-use crate::plan::{Shown, ShownPage};
+use crate::pages::ShownPage;
+use crate::plan::Shown;
 use crate::replies::{inode_bytes, inode_stat, inode_with_cap, lease, no_lease};
 use bytes::Bytes;
 use namespace::{Ino, PageStart, realms};

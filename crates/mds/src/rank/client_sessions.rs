@@ -93,6 +93,7 @@ pub(super) fn drop_unheard(rank: &mut Rank, client: u64) {
     if rank.log.is_stored() && may_write {
         tracing::warn!(client, "messages of a client are lost while it may write: it is evicted");
         rank.waiting.retain(|id, _| id.client != client);
+        rank.map.behind.retain(|id| id.client != client);
         rank.evicting.insert(client);
         rank.unheard.insert(client);
         return;
@@ -127,6 +128,7 @@ pub(super) fn end(rank: &mut Rank, client: u64, sequence: u64) -> Vec<Ino> {
 /// Ends the requests of a client whose session has ended, and takes its capabilities.
 fn release_all(rank: &mut Rank, client: u64) -> Vec<Ino> {
     rank.waiting.retain(|id, _| id.client != client);
+    rank.map.behind.retain(|id| id.client != client);
     let answers = rank.locks.remove_client(client);
     rank.answer_lock_requests(answers);
     let released = rank.caps.close_session(rank.now, client);
@@ -162,8 +164,9 @@ pub(super) fn reclaim(rank: &mut Rank, client: u64, message: &ClientReclaim) {
 /// Another client with this name.
 fn named(rank: &Rank, client: u64, uuid: &str) -> Option<u64> {
     let mut others = rank.sessions.iter().filter(|(id, _)| *id != client);
-    let uuid_of = |session: &Session| session.image().metadata.get(UUID).cloned();
-    others.find(|(_, session)| uuid_of(session).as_deref() == Some(uuid)).map(|(id, _)| id)
+    let is_named =
+        |session: &Session| session.image().metadata.get(UUID).is_some_and(|own| own == uuid);
+    others.find(|(_, session)| is_named(session)).map(|(id, _)| id)
 }
 
 /// A session has ended, of a client with these addresses: those that have ended it may go on.

@@ -2,7 +2,8 @@
 
 use super::{MapValues, Rank, realms};
 use crate::caps;
-use crate::plan::{Shown, ShownPage, ShownPast};
+use crate::pages::ShownPage;
+use crate::plan::{Shown, ShownPast};
 use crate::replies::{inode_bytes, no_lease, past_stat};
 use bytes::Bytes;
 use fscaps::snapshot_caps;

@@ -279,10 +279,14 @@ fn layouts_need_a_right_of_their_own() {
         let path2 = FilePath { ino: 0, path: "ceph.dir.layout.pool".into() };
         let set = ClientRequest { path2, data: "fast".into(), ..request(ClientOp::SETXATTR, "a") };
         assert_eq!(world.ask(2, set).result, expected, "{text}");
-        let arguments = OpenArguments { flags: open_flags::CREATE, pool: 5, ..Default::default() };
-        let arguments = RequestArguments::of(&arguments);
-        let made = world.ask(2, ClientRequest { arguments, ..create("a/own") });
-        assert_eq!(made.result, expected, "{text}");
+        let mut make = |pool, name| {
+            let flags = open_flags::CREATE;
+            let arguments = OpenArguments { flags, pool, ..Default::default() };
+            let arguments = RequestArguments::of(&arguments);
+            world.ask(2, ClientRequest { arguments, ..create(name) }).result
+        };
+        assert_eq!(make(5, "b/own"), expected, "{text}");
+        assert_eq!(make(3, "b/as-it-would-be"), 0, "{text}");
     }
     // Attributes out of its reach are not told either.
     let mut world = World::limited("allow rwp path=/a");

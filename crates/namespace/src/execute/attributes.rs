@@ -120,7 +120,8 @@ fn set_layout(
     if !is_fitting || !inode.encryption.auth.is_empty() {
         return Err(Errno::INVAL);
     }
-    if inode.is_file() && (inode.size > 0 || inode.truncation.seq > 1) {
+    let Truncation { seq, data_end, .. } = inode.truncation;
+    if inode.is_file() && (inode.size > 0 || seq > 1 || data_end > 0) {
         return Err(Errno::NOTEMPTY);
     }
     inode.layout = layout.cloned();
@@ -202,10 +203,14 @@ pub(super) fn apply_flush(inode: &mut Inode, flush: &Flush) {
     {
         inode.xattrs = Xattrs { version: *version, values: xattrs.clone() };
     }
+    // The length of an encrypted file follows the size.
+    let is_newest =
+        flush.file.as_ref().is_none_or(|file| knows_size(inode, file) && file.size >= inode.size);
     if let Some(file) = &flush.file {
         flush_file(inode, file);
     }
     let Encryption { auth, file } = &flush.encryption;
+    let file = if is_newest { file } else { &inode.encryption.file };
     let old = &inode.encryption;
     let or = |new: &Bytes, old: &Bytes| if new.is_empty() { old.clone() } else { new.clone() };
     let encryption = Encryption { auth: or(auth, &old.auth), file: or(file, &old.file) };
@@ -220,9 +225,14 @@ pub(super) fn apply_flush(inode: &mut Inode, flush: &Flush) {
     inode.change_attr = inode.change_attr.max(flush.change_attr);
 }
 
+/// Whether a flush is of a client that knows the last truncation.
+fn knows_size(inode: &Inode, file: &FlushedFile) -> bool {
+    [0, inode.truncation.seq].contains(&file.truncate_seq)
+}
+
 fn flush_file(inode: &mut Inode, file: &FlushedFile) {
     // Only a truncation makes a file shorter, and that is a request.
-    if inode.is_file() && [0, inode.truncation.seq].contains(&file.truncate_seq) {
+    if inode.is_file() && knows_size(inode, file) {
         inode.size = inode.size.max(file.size);
     }
     if file.is_exclusive && file.time_warp_seq >= inode.time_warp_seq {

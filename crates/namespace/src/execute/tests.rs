@@ -516,6 +516,14 @@ fn values_of_encrypting_clients_are_set_and_flushed() {
     let flush = Flush { encryption: encryption("", "f"), ..Flush::default() };
     world.change(file, AttributeChange::Flush(flush)).unwrap();
     assert_eq!(world.get(file).encryption, encryption("a", "f"));
+    let flush = |size, value| Flush {
+        file: Some(FlushedFile { size, ..FlushedFile::default() }),
+        encryption: encryption("", value),
+        ..Flush::default()
+    };
+    world.change(file, AttributeChange::Flush(flush(8192, "g"))).unwrap();
+    world.change(file, AttributeChange::Flush(flush(4096, "of before"))).unwrap();
+    assert_eq!(world.get(file).encryption, encryption("a", "g"), "as the size");
     let large = SetAttributes { fscrypt_auth: Some(vec![0; 2000].into()), ..set };
     assert_eq!(world.change(file, AttributeChange::Set(large)).unwrap_err(), Errno::INVAL);
     let layout = AttributeChange::Layout(Some(FileLayout::simple(PoolId(3))));
