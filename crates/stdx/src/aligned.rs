@@ -4,7 +4,7 @@
 //! cleared and mapped by the kernel for each.
 
 use bytes::Bytes;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -57,6 +57,11 @@ impl Drop for KeptBuffers {
     }
 }
 
+/// Whether buffers of a length are kept.
+fn is_reused(length: usize) -> bool {
+    (REUSED_MIN..=KEPT_MAX).contains(&length)
+}
+
 /// Memory aligned for O_DIRECT.
 pub struct AlignedBuffer {
     pointer: *mut u8,
@@ -81,8 +86,7 @@ impl AlignedBuffer {
 
     /// With any content, to be overwritten; `length` as for [`AlignedBuffer::zeroed`].
     pub fn stale(length: usize) -> Self {
-        let kept = KEPT.try_with(|kept| kept.borrow_mut().take(length)).ok().flatten();
-        match kept {
+        match Self::kept(length) {
             Some(pointer) => AlignedBuffer { pointer, length },
             None => AlignedBuffer::zeroed(length),
         }
@@ -91,16 +95,30 @@ impl AlignedBuffer {
     /// Concatenates pieces up to `length` bytes, with zeros up to the next multiple of [`DIRECT_ALIGNMENT`].
     pub fn gathered(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>, length: usize) -> Self {
         assert!(length > 0, "nothing to gather");
-        let mut buffer = AlignedBuffer::stale(length.next_multiple_of(DIRECT_ALIGNMENT));
+        let layout = Self::layout(length.next_multiple_of(DIRECT_ALIGNMENT));
+        // SAFETY: the layout has a non-zero size.
+        let pointer = Self::kept(layout.size()).unwrap_or_else(|| unsafe { alloc(layout) });
+        if pointer.is_null() {
+            handle_alloc_error(layout);
+        }
         let mut filled = 0;
         for piece in pieces {
             let piece = piece.as_ref();
             assert!(piece.len() <= length - filled, "more than {length} bytes");
-            buffer[filled..filled + piece.len()].copy_from_slice(piece);
+            // SAFETY: the rest behind `filled` is long enough, as was just checked, and no part of a piece.
+            unsafe { pointer.add(filled).copy_from_nonoverlapping(piece.as_ptr(), piece.len()) };
             filled += piece.len();
         }
-        buffer[filled..].fill(0);
-        buffer
+        // SAFETY: the rest of what was allocated.
+        unsafe { pointer.add(filled).write_bytes(0, layout.size() - filled) };
+        AlignedBuffer { pointer, length: layout.size() }
+    }
+
+    fn kept(length: usize) -> Option<*mut u8> {
+        if !is_reused(length) {
+            return None;
+        }
+        KEPT.try_with(|kept| kept.borrow_mut().take(length)).ok().flatten()
     }
 
     fn layout(length: usize) -> Layout {
@@ -128,7 +146,7 @@ impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         let (length, pointer) = (self.length, self.pointer);
         let keep = |kept: &RefCell<KeptBuffers>| kept.borrow_mut().keep(length, pointer);
-        let is_kept = (REUSED_MIN..=KEPT_MAX).contains(&length) && KEPT.try_with(keep).is_ok();
+        let is_kept = is_reused(length) && KEPT.try_with(keep).is_ok();
         if !is_kept {
             // SAFETY: allocated with this layout, and kept by nothing.
             unsafe { dealloc(pointer, Self::layout(length)) };

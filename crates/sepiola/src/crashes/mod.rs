@@ -9,15 +9,13 @@ pub use post::{post, post_as_admin};
 
 use place::{EXTENSION, kept, place};
 use report::Report;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use std::io::Write;
 use std::panic::{self, PanicHookInfo};
 use std::path::{Path, PathBuf};
 
 /// Reports that wait to be posted; a daemon in a crash loop adds no more.
 const KEPT_MAX: usize = 16;
 const MODE: u32 = 0o600;
-const DIRECTORY_MODE: u32 = 0o700;
 
 /// From here on a panic leaves a report in that directory, besides its message. `entity` is what has crashed:
 /// the daemon, or the daemons of this process.
@@ -27,11 +25,13 @@ pub fn keep(directory: &Path, entity: &str) {
     let (place, entity, before) = (place(&directory), entity.to_owned(), panic::take_hook());
     panic::set_hook(Box::new(move |info| {
         before(info);
-        match keep_one(&place, &entity, info) {
-            Ok(Some(path)) => eprintln!("the crash is described in {}", path.display()),
-            Ok(None) => eprintln!("{KEPT_MAX} reports of crashes wait in {}", place.display()),
-            Err(error) => eprintln!("the crash could not be described: {error:#}"),
-        }
+        let told = match keep_one(&place, &entity, info) {
+            Ok(Some(path)) => format!("the crash is described in {}", path.display()),
+            Ok(None) => format!("{KEPT_MAX} reports of crashes wait in {}", place.display()),
+            Err(error) => format!("the crash could not be described: {error:#}"),
+        };
+        // A panic here would abort the process.
+        let _ = writeln!(std::io::stderr(), "{told}");
     }));
 }
 
@@ -40,7 +40,7 @@ fn keep_one(
     entity: &str,
     info: &PanicHookInfo<'_>,
 ) -> anyhow::Result<Option<PathBuf>> {
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(place)?;
+    machine::create_private(place)?;
     if kept(place)?.len() >= KEPT_MAX {
         return Ok(None);
     }

@@ -25,7 +25,7 @@ pub fn post(directory: &Path, connect: impl Fn() -> Result<Connection> + Send + 
         Ok(paths) if paths.is_empty() => return,
         Ok(_) => thread::Builder::new().name("crashes".to_owned()).spawn(move || {
             while let Err(error) = post_all(&place, &connect) {
-                tracing::info!(%error, "reports of crashes are not posted yet");
+                tracing::warn!(%error, "reports of crashes are not posted yet");
                 thread::sleep(PAUSE);
             }
         }),

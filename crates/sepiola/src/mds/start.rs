@@ -36,9 +36,10 @@ pub fn start(args: &MdsStartArgs) -> Result<()> {
     crashes::keep(&args.data, &format!("mds.{name}"));
     let (key, monitors) = (member.key.clone(), member.monitors.clone());
     let poster = daemon_files::client_config(entity(&name), key, monitors);
+    // Before the start, in which a daemon may panic each time.
+    crashes::post(&args.data, move || Connection::start(poster.clone()));
     let running = RunningDaemons::start(plan(vec![Box::new(member)], None)?, &notices)?;
     println!("mds.{name} started");
-    crashes::post(&args.data, move || Connection::start(poster.clone()));
     std::io::stdout().flush()?;
     if notices.wait()? == Notice::StopRequested {
         println!("stopping");

@@ -32,12 +32,13 @@ pub fn start(args: &OsdStartArgs) -> Result<()> {
     let names: Vec<String> = members.iter().map(|member| format!("osd.{}", member.id)).collect();
     let identities: Vec<Config> = members.iter().map(identity).collect();
     crashes::keep(&args.data[0], &names.join(","));
+    // Before the start, in which a daemon may panic each time.
+    let poster = identities[0].clone();
+    crashes::post(&args.data[0], move || Connection::start(poster.clone()));
     let members = members.into_iter().map(|osd| -> Box<dyn Member> { Box::new(osd) });
     let running = RunningDaemons::start(plan(members.collect(), args.cores)?, &notices);
-    let poster = identities[0].clone();
     let running = running.inspect_err(|error| tell_monitors(identities, error))?;
     println!("{} started", names.join(", "));
-    crashes::post(&args.data[0], move || Connection::start(poster.clone()));
     std::io::stdout().flush()?;
     notices.wait()?;
     println!("stopping");
