@@ -169,6 +169,8 @@ pub(super) fn flush(
     flush: &Flush,
     is_of_snapshot: bool,
 ) -> Result<Done, Errno> {
+    // Clients may send any number.
+    let follows = follows.min(snapshots::last(tree));
     let mut records = Vec::new();
     let behind = SnapId(follows.0.saturating_add(1));
     let versions = tree.past().versions_from(ino, behind);
