@@ -14,6 +14,8 @@ const PARKED_MAX: usize = 20_000;
 /// Claims of inodes that are not there, and that requests may create. A client that sends more loses its
 /// session.
 const EARLY_CLAIMS_MAX: usize = 20_000;
+/// Inodes, and realms, of a client of which the realm is noted.
+const KNOWN_MAX: usize = 100_000;
 
 /// Clients that are awaited, and messages that wait.
 #[derive(Debug)]
@@ -91,9 +93,13 @@ impl Awaited {
         self.realms.remove(&client);
     }
 
-    /// The realms that a client knows, as far as it has said.
-    pub fn realms_of(&mut self, client: u64) -> &mut KnownRealms {
-        self.realms.entry(client).or_default()
+    /// Notes realms as a client knows them. What is beyond a bound it learns by later messages.
+    pub fn note_realms(&mut self, client: u64, known: KnownRealms) {
+        let noted = self.realms.entry(client).or_default();
+        noted.inodes.extend(known.inodes);
+        noted.inodes.truncate(KNOWN_MAX);
+        noted.realms.extend(known.realms);
+        noted.realms.truncate(KNOWN_MAX);
     }
 
     /// The realms that clients know.

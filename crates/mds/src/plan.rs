@@ -275,6 +275,7 @@ impl Planner<'_> {
         plan.shown.page = Some(page_of(request));
         Ok(plan)
     }
+
     fn open(&self, request: &ClientRequest) -> Result<Plan, Errno> {
         let place = self.walk(&request.path)?;
         let plan = self.open_existing(request, place.existing()?)?;
@@ -329,8 +330,8 @@ impl Planner<'_> {
         directory: Ino,
         arguments: &OpenArguments,
     ) -> Result<Option<FileLayout>, Errno> {
-        let OpenArguments { stripe_unit, stripe_count, object_size, pool, .. } = *arguments;
-        let sizes = [stripe_unit, stripe_count, object_size];
+        let OpenArguments { stripe_unit, stripe_count, object_size: object, pool, .. } = *arguments;
+        let sizes = [stripe_unit, stripe_count, object];
         if sizes == [0; 3] && pool <= 0 {
             return Ok(None);
         }
@@ -410,7 +411,7 @@ impl Planner<'_> {
     }
 
     fn remove(&self, request: &ClientRequest) -> Result<Plan, Errno> {
-        if ends_in_dots(&request.path) {
+        if request.path.ends_in_dots() {
             return Err(Errno::NOTEMPTY);
         }
         let (entry, target) = self.entry(&request.path)?;
@@ -431,7 +432,7 @@ impl Planner<'_> {
 
     /// The first path is the new name, the second one the old.
     fn rename(&self, request: &ClientRequest) -> Result<Plan, Errno> {
-        if ends_in_dots(&request.path) || ends_in_dots(&request.path2) {
+        if request.path.ends_in_dots() || request.path2.ends_in_dots() {
             return Err(Errno::BUSY);
         }
         let (to, replaced) = self.entry(&request.path)?;
@@ -488,11 +489,6 @@ fn shows_snapshots(request: &ClientRequest) -> bool {
             | ClientOp::READDIR
     );
     reads && request.path.is_in_snapshots() || request.op == ClientOp::LOOKUPSNAP
-}
-
-/// Whether the last name of a path means a directory that it is in.
-fn ends_in_dots(path: &FilePath) -> bool {
-    matches!(path.names().last(), Some(b"." | b".."))
 }
 
 fn change_of(ino: Ino, change: AttributeChange) -> Operation {

@@ -12,7 +12,7 @@ use fscaps::{Access, Groups};
 use namespace::{Ino, Operation, snapshots};
 use types::{Errno, SnapId};
 use wire::client_request::OpenArguments;
-use wire::{CapBits, ClientOp, ClientRequest, FilePath, SnapshotFacts, open_flags};
+use wire::{CapBits, ClientOp, ClientRequest, FilePath, SnapshotMetadata, open_flags};
 
 /// A snapshot, or `.snap` itself.
 struct Found {
@@ -117,12 +117,12 @@ impl Planner<'_> {
         let (directory, name) = one(&request.path)?;
         let operation = match request.op {
             ClientOp::MKSNAP => {
-                let facts = match request.data.is_empty() {
-                    true => SnapshotFacts::default(),
-                    false => codec::decode_all("facts of a snapshot", &request.data)
+                let sent = match request.data.is_empty() {
+                    true => SnapshotMetadata::default(),
+                    false => codec::decode_all("metadata of a snapshot", &request.data)
                         .map_err(|_| Errno::INVAL)?,
                 };
-                Operation::TakeSnapshot { directory, name, facts: facts.facts }
+                Operation::TakeSnapshot { directory, name, metadata: sent.metadata }
             }
             ClientOp::RMSNAP => Operation::RemoveSnapshot { directory, name },
             _ => {

@@ -43,8 +43,9 @@ use types::{Epoch, Errno, PoolId, SnapId, features};
 use wire::client_request::SetxattrArguments;
 use wire::{CapBits, ClientOp, ClientReply, ClientRequest, FileLayout, MessageBody};
 
-/// Requests that wait for maps. Further ones are refused with EINVAL.
+/// Requests that wait for maps, and those of one client. Further ones are refused with EINVAL.
 const BEHIND_MAX: usize = 1024;
+const BEHIND_OF_ONE_MAX: usize = 16;
 /// Inode numbers that one record lets the rank use.
 const NUMBERS_AT_ONCE: u64 = 4096;
 
@@ -74,9 +75,7 @@ struct MapValues {
     epoch: u32,
     /// Layout of files below directories without one.
     layout: FileLayout,
-    /// Where files may be.
-    data_pools: Vec<PoolId>,
-    /// Pools that layouts may name.
+    /// Pools that layouts may name, where files may be.
     pools: DataPools,
     /// Most bytes of a file.
     max_file_size: u64,
@@ -167,7 +166,6 @@ impl Rank {
             map: MapValues {
                 epoch: 0,
                 layout: FileLayout::simple(data_pool),
-                data_pools: vec![data_pool],
                 pools: DataPools::default(),
                 max_file_size: MdsMap::default().max_file_size,
                 behind: BTreeSet::new(),
@@ -189,9 +187,6 @@ impl Rank {
         self.map.epoch = epoch;
         self.set_file_system(&map.fs_name);
         self.set_max_file_size(map.max_file_size);
-        if self.map.data_pools != map.data_pools {
-            self.map.data_pools.clone_from(&map.data_pools);
-        }
     }
 
     /// The maps are newer, or show other pools that layouts may name.
@@ -365,29 +360,38 @@ impl Rank {
         }
     }
 
+    fn planned(
+        &self,
+        client: u64,
+        request: &ClientRequest,
+        created: Option<Ino>,
+    ) -> Result<Plan, Errno> {
+        let planner = self.planner(client, request);
+        match created {
+            // It was allowed, and may have made a file that it may not open again.
+            Some(created) => planner.show_again(request, created),
+            None => self.check(client, request, planner.plan(request)?),
+        }
+    }
+
     /// Executes a request, or keeps it until other clients have given back what it needs.
     fn run(&mut self, id: RequestId, waiting: Waiting) {
         let Waiting { request, created, task, .. } = &waiting;
         self.log.set_author(Some(id.client));
-        let planner = self.planner(id.client, request);
-        let planned = match created {
-            // It was allowed, and may have made a file that it may not open again.
-            Some(created) => planner.show_again(request, *created),
-            None => {
-                let plan = planner.plan(request);
-                plan.and_then(|plan| self.check(id.client, request, plan))
-            }
-        };
-        let mut plan = match planned {
+        let mut plan = match self.planned(id.client, request, *created) {
             Ok(plan) => plan,
-            Err(Errno::INVAL) if self.is_behind(request) => {
+            Err(Errno::INVAL) if self.is_behind(id.client, request) => {
                 // Others go on meanwhile; it demands again with the next map.
                 self.caps.end_request(self.now, id, &[]);
                 self.map.behind.insert(id);
                 self.waiting.insert(id, waiting);
                 return;
             }
-            Err(error) => return self.finish(id, request, Err(error)),
+            Err(error) => {
+                // The snapshot may have been removed while it waited as a task.
+                self.caps.end_request(self.now, RequestId::task(*task), &[]);
+                return self.finish(id, request, Err(error));
+            }
         };
         // Its own client, too, may have changes that a snapshot shows.
         let shows_past = plan.shown.past.as_ref().is_some_and(|past| past.snap.is_some());
@@ -436,7 +440,7 @@ impl Rank {
     }
 
     /// Whether a request may be right by maps that its client has, and the server has not.
-    fn is_behind(&self, request: &ClientRequest) -> bool {
+    fn is_behind(&self, client: u64, request: &ClientRequest) -> bool {
         let osd_epoch = match request.op {
             ClientOp::SETXATTR => request.arguments.read::<SetxattrArguments>().osdmap_epoch,
             ClientOp::SETLAYOUT | ClientOp::SETDIRLAYOUT | ClientOp::CREATE => 0,
@@ -445,7 +449,13 @@ impl Rank {
         let DataPools { map_epoch, osd_epoch: own, .. } = self.map.pools;
         // A rank that is not stored has no OSD map.
         let is_newer = request.map_epoch > map_epoch || own.0 > 0 && osd_epoch > own.0;
-        is_newer && self.map.behind.len() < BEHIND_MAX
+        is_newer && self.has_room_behind(client)
+    }
+
+    fn has_room_behind(&self, client: u64) -> bool {
+        let own = RequestId { client, tid: 0 }..=RequestId { client, tid: u64::MAX };
+        let behind = &self.map.behind;
+        behind.len() < BEHIND_MAX && behind.range(own).count() < BEHIND_OF_ONE_MAX
     }
 
     /// A file that a plan cuts and that has not all its objects cut as the last truncation says.
@@ -537,7 +547,7 @@ impl Rank {
             let inode = self.tree.entry(directory, name).and_then(|entry| self.tree.get(entry.ino));
             inode.is_some_and(|inode| inode.policy.realm.is_some())
         };
-        !self.tree.living().is_empty()
+        !self.tree.existing_snaps().is_empty()
             && match operation {
                 Operation::Rename { from, to } => from.0 != to.0 || is_realm(to.0, &to.1),
                 Operation::Unlink { directory, name } => is_realm(*directory, name),

@@ -8,6 +8,9 @@ use types::SnapId;
 use wire::inode_stat::{NO_PIN, encode_xattrs};
 use wire::{CapBits, InodeStat, LeaseStat, ReplyCap, SnapContext, SnapRealmInfo};
 
+/// Entries of a changed directory that are counted in a snapshot. Of more, so many are shown.
+const COUNTED_MAX: usize = 4096;
+
 /// A realm and those above it, for a client with these features.
 pub(crate) fn snap_trace(tree: &Tree, realm: Ino, features: u64) -> bytes::Bytes {
     let chain: Vec<_> =
@@ -20,17 +23,19 @@ pub(crate) fn realm_info(tree: &Tree, ino: Ino) -> SnapRealmInfo {
     let numbers = |snaps: &mut dyn Iterator<Item = SnapId>| snaps.map(|snap| snap.0).collect();
     if ino == Ino::SHARED {
         let seq = tree.snap_numbers().last.0.max(1);
-        let snaps = numbers(&mut tree.living().keys().rev().copied());
+        let snaps = numbers(&mut tree.existing_snaps().keys().rev().copied());
         return SnapRealmInfo { ino: ino.0, seq, snaps, ..SnapRealmInfo::default() };
     }
-    let own = tree.get(ino).and_then(|inode| inode.policy.realm.clone()).unwrap_or_default();
+    let none = namespace::Realm::default();
+    let own = tree.get(ino).and_then(|inode| inode.policy.realm.as_ref()).unwrap_or(&none);
+    let exists = |snap: &SnapId| tree.existing_snaps().contains_key(snap);
     SnapRealmInfo {
         ino: ino.0,
         parent: realms::realm_above(tree, ino).map_or(0, |above| above.0),
         parent_since: own.parent_since.0,
         seq: own.seq.0,
         snaps: numbers(&mut own.snaps.keys().rev().copied()),
-        prior_parent_snaps: numbers(&mut own.prior.iter().rev().copied()),
+        prior_parent_snaps: numbers(&mut own.prior.iter().rev().copied().filter(exists)),
         ..SnapRealmInfo::default()
     }
 }
@@ -45,8 +50,8 @@ pub(crate) fn snap_context(tree: &Tree, ino: Ino) -> SnapContext {
 pub(crate) fn past_stat(tree: &Tree, inode: &Inode, snap: SnapId, caps: CapBits) -> InodeStat {
     let cap = ReplyCap { caps, is_auth: true, ..ReplyCap::default() };
     let [files, subdirs] = counts_at(tree, inode, snap);
-    let (taken, facts) = snapshots::get(tree, snap)
-        .map(|(_, snapshot)| (snapshot.taken, snapshot.facts.clone()))
+    let (taken, metadata) = snapshots::get(tree, snap)
+        .map(|(_, snapshot)| (snapshot.taken, snapshot.metadata.clone()))
         .unwrap_or_default();
     InodeStat {
         snap: snap.0,
@@ -57,7 +62,7 @@ pub(crate) fn past_stat(tree: &Tree, inode: &Inode, snap: SnapId, caps: CapBits)
         rbytes: if inode.is_directory() { 0 } else { inode.size },
         rctime: inode.ctime,
         snap_btime: taken,
-        snap_metadata: facts,
+        snap_metadata: metadata,
         ..inode_stat(tree, inode, cap)
     }
 }
@@ -70,7 +75,7 @@ fn counts_at(tree: &Tree, inode: &Inode, snap: SnapId) -> [u64; 2] {
     if tree.get(inode.ino).is_some_and(|live| live.policy.after < snap) {
         return tree.counts(inode.ino);
     }
-    let page = tree.page_at(inode.ino, snap, &PageStart::Begin, usize::MAX - 1);
+    let page = tree.page_at(inode.ino, snap, &PageStart::Begin, COUNTED_MAX);
     let is_directory =
         |ino| snapshots::inode_at(tree, ino, snap).is_some_and(|inode| inode.is_directory());
     let subdirs = page.entries.iter().filter(|(_, entry)| is_directory(entry.ino)).count();

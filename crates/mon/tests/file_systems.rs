@@ -500,6 +500,9 @@ fn a_server_has_data_of_a_snapshot_removed_that_it_numbered_itself() {
     };
     let (own, other) = (PoolOpKind::DeleteUnmanagedSnap, PoolOpKind::CreateUnmanagedSnap);
     let [request, elsewhere, take] = [remove(2, own), remove(3, own), remove(2, other)];
+    cluster.send(ADMIN, 1, &request);
+    let refused: PoolOpReply = cluster.take(ADMIN).remove(0);
+    assert_eq!(refused.result, Errno::PERM.negative(), "the server has not used the number yet");
     let mut run = |op: &PoolOp| {
         cluster.send(server.conn, 1, op);
         let reply: PoolOpReply = cluster.take(server.conn).remove(0);

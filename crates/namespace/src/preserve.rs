@@ -1,6 +1,6 @@
 //! Copy on write: what snapshots show stays when an operation changes it.
 
-use crate::execute::image_record;
+use crate::execute::own_image;
 use crate::{EntryImage, Ino, Inode, PastEntry, Policy, Record, Tree, snapshots};
 use bytes::Bytes;
 use types::SnapId;
@@ -45,7 +45,8 @@ fn keep_entry(
     if image.ino() == Some(old.ino) {
         return old.after;
     }
-    if let Some(last) = snapshots::newest(tree, directory).filter(|newest| *newest > old.after) {
+    if snapshots::newest(tree, directory).is_some_and(|newest| newest > old.after) {
+        let last = snapshots::last(tree);
         let entry = Some(PastEntry { after: old.after, ino: old.ino });
         kept.push(Record::PastEntry { directory, name: name.clone(), last, entry });
     }
@@ -55,9 +56,9 @@ fn keep_entry(
 /// Returns the new state of an inode, with the snapshot behind which it is shown.
 fn keep_inode(tree: &Tree, new: Inode, kept: &mut Vec<Record>) -> Inode {
     if let Some(old) = tree.get(new.ino)
-        && let Some(last) =
-            snapshots::newest(tree, new.ino).filter(|newest| *newest > old.policy.after)
+        && snapshots::newest(tree, new.ino).is_some_and(|newest| newest > old.policy.after)
     {
+        let last = snapshots::last(tree);
         let inode = Some(Box::new(old.as_past()));
         kept.push(Record::PastInode { ino: new.ino, last, inode });
     }
@@ -73,9 +74,5 @@ fn touched(tree: &Tree, ino: Ino, touch: Record, kept: &mut Vec<Record>) -> Reco
         return touch;
     }
     let new = Inode { version, mtime, ctime, change_attr, ..old.clone() };
-    let mut record = image_record(tree, keep_inode(tree, new, kept));
-    if let Record::Dentry { directory, name, after, .. } = &mut record {
-        *after = tree.entry(*directory, name).map_or(SnapId(0), |entry| entry.after);
-    }
-    record
+    own_image(tree, keep_inode(tree, new, kept))
 }

@@ -15,8 +15,8 @@ pub struct Snapshot {
     pub name: Bytes,
     /// When it was taken.
     pub taken: UTime,
-    /// Facts that its maker has added.
-    pub facts: BTreeMap<String, String>,
+    /// Metadata that its maker has added.
+    pub metadata: BTreeMap<String, String>,
 }
 
 impl Encode for Snapshot {
@@ -24,7 +24,7 @@ impl Encode for Snapshot {
         w.versioned(VERSION, VERSION, |w| {
             w.value(&self.name);
             w.value(&self.taken);
-            w.value(&self.facts);
+            w.value(&self.metadata);
         });
     }
 }
@@ -32,7 +32,7 @@ impl Encode for Snapshot {
 impl Decode for Snapshot {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         r.versioned("snapshot", VERSION, |r, _| {
-            Ok(Snapshot { name: r.value()?, taken: r.value()?, facts: r.value()? })
+            Ok(Snapshot { name: r.value()?, taken: r.value()?, metadata: r.value()? })
         })
     }
 }

@@ -4,6 +4,7 @@ use crate::realms::{realm_chain, realm_of};
 use crate::{Ino, Inode, PastKey, Realm, Snapshot, Tree};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use types::SnapId;
 
 /// A place in the past: the last snapshot that shows something, and the part behind which the place is.
@@ -28,30 +29,49 @@ pub(crate) fn next_seq(tree: &Tree, old: Option<&Realm>) -> SnapId {
 
 /// Snapshots that show, or could show, an inode as it is now: those of its realm and of realms above.
 pub fn of(tree: &Tree, ino: Ino) -> BTreeSet<SnapId> {
-    if tree.living().is_empty() || is_nameless(tree, ino) && realm_part(tree, ino).is_none() {
-        return BTreeSet::new();
-    }
-    of_realm(tree, realm_of(tree, ino))
+    shown_realm(tree, ino).map(|realm| of_realm(tree, realm)).unwrap_or_default()
 }
 
 /// Snapshots of a realm and of realms above, as far as they exist.
 pub fn of_realm(tree: &Tree, realm: Ino) -> BTreeSet<SnapId> {
-    if realm == Ino::SHARED {
-        return tree.living().keys().copied().collect();
+    match realm == Ino::SHARED {
+        true => tree.existing_snaps().keys().copied().collect(),
+        false => along_chain(tree, realm).collect(),
     }
-    let (mut found, mut since) = (BTreeSet::new(), SnapId(0));
-    for realm in realm_chain(tree, realm) {
-        let Some(part) = realm_part(tree, realm) else { continue };
-        let own = part.snaps.keys().chain(&part.prior).copied();
-        found.extend(own.filter(|snap| *snap >= since && tree.living().contains_key(snap)));
-        since = since.max(part.parent_since);
-    }
-    found
 }
 
 /// The newest snapshot of an inode; see [`of`].
-pub(crate) fn newest(tree: &Tree, ino: Ino) -> Option<SnapId> {
-    of(tree, ino).last().copied()
+pub fn newest(tree: &Tree, ino: Ino) -> Option<SnapId> {
+    let realm = shown_realm(tree, ino)?;
+    match realm == Ino::SHARED {
+        true => tree.existing_snaps().keys().next_back().copied(),
+        false => along_chain(tree, realm).max(),
+    }
+}
+
+/// The realm whose snapshots may show an inode.
+fn shown_realm(tree: &Tree, ino: Ino) -> Option<Ino> {
+    let is_lost = is_nameless(tree, ino) && realm_part(tree, ino).is_none();
+    (!tree.existing_snaps().is_empty() && !is_lost).then(|| realm_of(tree, ino))
+}
+
+fn along_chain(tree: &Tree, realm: Ino) -> impl Iterator<Item = SnapId> {
+    let parts = realm_chain(tree, realm).into_iter().filter_map(|realm| realm_part(tree, realm));
+    let with_since = parts.scan(SnapId(0), |since, part| {
+        let from = *since;
+        *since = from.max(part.parent_since);
+        Some((from, part))
+    });
+    let own = with_since.flat_map(|(from, part)| {
+        part.snaps.keys().chain(&part.prior).copied().filter(move |snap| *snap >= from)
+    });
+    own.filter(|snap| tree.existing_snaps().contains_key(snap))
+}
+
+/// Whether a snapshot behind `after`, up to `last`, exists.
+pub(crate) fn is_shown(tree: &Tree, after: SnapId, last: SnapId) -> bool {
+    let range = (Bound::Excluded(after), Bound::Included(last.max(after)));
+    tree.existing_snaps().range(range).next().is_some()
 }
 
 pub(crate) fn realm_part(tree: &Tree, ino: Ino) -> Option<&Realm> {
@@ -71,8 +91,9 @@ pub fn listed(tree: &Tree, directory: Ino) -> BTreeMap<Bytes, SnapId> {
         if owner == directory {
             found.insert(snapshot.name.clone(), snap);
         } else if inode_at(tree, directory, snap).is_some() {
-            let name = String::from_utf8_lossy(&snapshot.name);
-            found.insert(Bytes::from(format!("_{name}_{}", owner.0)), snap);
+            let number = format!("_{}", owner.0);
+            let name = [b"_", &snapshot.name[..], number.as_bytes()].concat();
+            found.insert(Bytes::from(name), snap);
         }
     }
     found
@@ -80,7 +101,7 @@ pub fn listed(tree: &Tree, directory: Ino) -> BTreeMap<Bytes, SnapId> {
 
 /// A snapshot, and the directory of which it was taken.
 pub fn get(tree: &Tree, snap: SnapId) -> Option<(Ino, &Snapshot)> {
-    let owner = *tree.living().get(&snap)?;
+    let owner = *tree.existing_snaps().get(&snap)?;
     Some((owner, realm_part(tree, owner)?.snaps.get(&snap)?))
 }
 
@@ -124,9 +145,6 @@ pub fn stale(
     let looked: Vec<_> = tree.past().behind(from).take(max).collect();
     let behind = looked.last().map(|(last, key, _)| (*last, Some((*key).clone())));
     let next = behind.filter(|_| looked.len() == max);
-    let is_shown = |last: SnapId, after: SnapId| {
-        tree.living().range(SnapId(after.0 + 1)..=last).next().is_some()
-    };
-    let stale = looked.into_iter().filter(|(last, _, after)| !is_shown(*last, *after));
+    let stale = looked.into_iter().filter(|(last, _, after)| !is_shown(tree, *after, *last));
     (stale.map(|(last, key, _)| (last, key.clone())).collect(), next)
 }

@@ -38,7 +38,7 @@ pub struct Tree {
     realms: BTreeSet<Ino>,
     snap_numbers: SnapNumbers,
     /// Snapshots that exist, with the directories of which they were taken.
-    living: BTreeMap<SnapId, Ino>,
+    existing_snaps: BTreeMap<SnapId, Ino>,
     past: Past,
 }
 
@@ -68,7 +68,7 @@ impl Tree {
             nodes: FastMap::default(),
             realms: BTreeSet::new(),
             snap_numbers: SnapNumbers::default(),
-            living: BTreeMap::new(),
+            existing_snaps: BTreeMap::new(),
             past: Past::default(),
         }
     }
@@ -124,8 +124,8 @@ impl Tree {
     }
 
     /// Snapshots that exist, with the directories of which they were taken.
-    pub fn living(&self) -> &BTreeMap<SnapId, Ino> {
-        &self.living
+    pub fn existing_snaps(&self) -> &BTreeMap<SnapId, Ino> {
+        &self.existing_snaps
     }
 
     pub(crate) fn past(&self) -> &Past {
@@ -265,8 +265,11 @@ impl Tree {
     }
 
     fn remove_node(&mut self, ino: Ino) {
-        self.nodes.remove(&ino);
-        self.living.retain(|_, owner| *owner != ino);
+        let node = self.nodes.remove(&ino);
+        let realm = node.and_then(|node| node.inode.policy.realm).unwrap_or_default();
+        for snap in realm.snaps.into_keys() {
+            self.existing_snaps.remove(&snap);
+        }
         self.realms.remove(&ino);
     }
 
@@ -345,9 +348,10 @@ impl Tree {
             let realm = inode.policy.realm.iter();
             realm.flat_map(|realm| realm.snaps.keys().copied()).collect()
         };
-        let old = self.get(inode.ino).map(snaps).unwrap_or_default();
-        self.living.retain(|snap, _| !old.contains(snap));
-        self.living.extend(snaps(inode).into_iter().map(|snap| (snap, inode.ino)));
+        for snap in self.get(inode.ino).map(snaps).unwrap_or_default() {
+            self.existing_snaps.remove(&snap);
+        }
+        self.existing_snaps.extend(snaps(inode).into_iter().map(|snap| (snap, inode.ino)));
     }
 
     /// Changes the statistics of a directory and of all that are above it.
@@ -392,7 +396,7 @@ impl Tree {
             assert_eq!(parts(&node.sum), parts(&sum), "statistics of {ino}");
             assert!(node.sum.changed >= sum.changed, "{ino} has the latest change");
         }
-        for (snap, owner) in &self.living {
+        for (snap, owner) in &self.existing_snaps {
             let realm = self.nodes[owner].inode.policy.realm.as_ref();
             assert!(
                 realm.is_some_and(|realm| realm.snaps.contains_key(snap)),

@@ -73,11 +73,11 @@ impl World {
     fn snapshot(&mut self, path: &str) {
         let Some(ino) = paths(&self.tree).get(path).copied() else { return };
         let (directory, name) = (Ino(ino), Bytes::from(format!("s{}", self.last)));
-        let facts = BTreeMap::new();
-        let before = self.tree.living().len();
-        self.apply(&Operation::TakeSnapshot { directory, name: name.clone(), facts });
-        if self.tree.living().len() > before {
-            let snap = *self.tree.living().keys().next_back().expect("it was taken");
+        let metadata = BTreeMap::new();
+        let before = self.tree.existing_snaps().len();
+        self.apply(&Operation::TakeSnapshot { directory, name: name.clone(), metadata });
+        if self.tree.existing_snaps().len() > before {
+            let snap = *self.tree.existing_snaps().keys().next_back().expect("it was taken");
             let content = content_of(&self.tree, directory, None);
             self.taken.insert(snap, (directory, name, content));
         }
@@ -99,7 +99,7 @@ impl World {
     }
 
     fn check_snapshots(&self, tree: &Tree) {
-        assert!(tree.living().keys().eq(self.taken.keys()));
+        assert!(tree.existing_snaps().keys().eq(self.taken.keys()));
         for (snap, (directory, name, content)) in &self.taken {
             assert_eq!(snapshots::listed(tree, *directory).get(name), Some(snap));
             assert_eq!(&content_of(tree, *directory, Some(*snap)), content, "{snap:?}");

@@ -187,10 +187,10 @@ structure! {
 }
 
 structure! {
-    /// `SnapPayload`: facts that a client adds to a snapshot, as the data of `mksnap`.
-    SnapshotFacts, version 1, compat 1 {
+    /// `SnapPayload`: metadata that a client adds to a snapshot, as the data of `mksnap`.
+    SnapshotMetadata, version 1, compat 1 {
         /// Names and texts.
-        facts: BTreeMap<String, String>;
+        metadata: BTreeMap<String, String>;
     }
 }
 

@@ -117,6 +117,11 @@ impl FilePath {
         (before, names.filter(|name| !name.is_empty()).collect())
     }
 
+    /// Whether the last name means a directory that it is in.
+    pub fn ends_in_dots(&self) -> bool {
+        matches!(self.names().last(), Some(b"." | b".."))
+    }
+
     /// Its names.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())

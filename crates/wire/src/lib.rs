@@ -71,7 +71,7 @@ pub use client_caps::{
 pub use client_reclaim::{ClientReclaim, ClientReclaimReply};
 pub use client_reconnect::{ClaimedCap, ClaimedRealm, ClientReconnect};
 pub use client_reply::{
-    ClientReply, CreatedInode, DirectoryEntry, DirectoryPage, ReplyDentry, SnapshotFacts,
+    ClientReply, CreatedInode, DirectoryEntry, DirectoryPage, ReplyDentry, SnapshotMetadata,
     VirtualAttribute, readdir_flags,
 };
 pub use client_request::{

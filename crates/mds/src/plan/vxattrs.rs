@@ -55,7 +55,8 @@ impl Planner<'_> {
     /// Sets or removes a virtual attribute.
     fn set_vxattr(&self, request: &ClientRequest, ino: Ino, removes: bool) -> Result<Plan, Errno> {
         let inode = self.tree.get(ino).ok_or(Errno::STALE)?;
-        let value = &request.data;
+        // A part of a layout cannot be removed, but for the namespace.
+        let value: &[u8] = if removes { b"" } else { &request.data };
         match Vxattr::named(&request.path2.path).ok_or(Errno::INVAL)? {
             Vxattr::DirectoryLayout(Some(LayoutField::Some)) if removes => {
                 self.set_layout(inode, Kind::Directory, |_| Ok(None))
@@ -71,7 +72,7 @@ impl Planner<'_> {
                 let quota = field.set(&inode.policy.quota, text)?;
                 Ok(self.changed(ino, Groups::NONE, AttributeChange::SetQuota(quota)))
             }
-            Vxattr::Pin(field) => self.set_pin(inode, field, (!removes).then_some(&value[..])),
+            Vxattr::Pin(field) => self.set_pin(inode, field, (!removes).then_some(value)),
             Vxattr::MirrorInfo => self.set_mirror_info(request, inode, removes),
             Vxattr::MirrorSnapshot => self.stored_xattr(request, ino, removes),
         }
@@ -135,14 +136,23 @@ impl Planner<'_> {
             return Err(Errno::INVAL);
         }
         let SetxattrArguments { flags, .. } = request.arguments.read();
+        let [create, replace, _] = XATTR_FLAGS.map(|flag| flags & flag != 0);
+        let exists = |name: &&str| inode.xattrs.values.contains_key(name.as_bytes());
+        // Both or none are changed.
+        if create && MIRROR_INFO.iter().any(exists) {
+            return Err(Errno::EXIST);
+        }
+        if (replace || removes) && !MIRROR_INFO.iter().all(exists) {
+            return Err(Errno::NODATA);
+        }
         let parts = if removes { None } else { Some(mirror_info(text(&request.data)?)?) };
         let change = |(at, name): (usize, &str)| match parts {
             None => AttributeChange::RemoveXattr { name: Bytes::copy_from_slice(name.as_bytes()) },
             Some(parts) => AttributeChange::SetXattr {
                 name: Bytes::copy_from_slice(name.as_bytes()),
                 value: Bytes::copy_from_slice(parts[at].as_bytes()),
-                must_create: flags & XATTR_FLAGS[0] != 0,
-                must_replace: flags & XATTR_FLAGS[1] != 0,
+                must_create: false,
+                must_replace: false,
             },
         };
         let mut changes = MIRROR_INFO.into_iter().enumerate().map(change);

@@ -58,8 +58,11 @@ impl Rank {
     fn inode(&mut self, ino: Ino, client: u64, wanted: CapBits) -> Option<InodeStat> {
         let inode = self.tree.get(ino)?;
         let issue = self.issue_of(client, inode, wanted);
-        let stat = inode_with_cap(&self.tree, &mut self.caps, self.now, inode, issue);
-        Some(InodeStat { layout: self.shown_layout(ino), ..stat })
+        let mut stat = inode_with_cap(&self.tree, &mut self.caps, self.now, inode, issue);
+        if ino == Ino::ROOT {
+            stat.layout = self.shown_layout(ino);
+        }
+        Some(stat)
     }
 
     /// The layout that an inode has itself; of the root always one.

@@ -1,7 +1,8 @@
 //! Messages of clients about capabilities: changes that they write back, and bits that they return.
 
-use super::{Rank, cutting, evictions, quotas, realms, snapshots};
+use super::{Rank, evictions, quotas, realms, snapshots};
 use crate::caps;
+use crate::cuts::Cut;
 use crate::replies::{inode_stat, max_size};
 use bytes::Bytes;
 use engine::Message;
@@ -15,7 +16,7 @@ use types::{Errno, SnapId, features};
 use wire::inode_stat::{decode_xattrs, encode_xattrs};
 use wire::{
     CapBits, CapOp, ClientCapRelease, ClientCaps, ClientLease, ClientSession, MessageBody,
-    PeerFault, ReplyCap, SessionOp, client_caps_flags,
+    PeerFault, ReplyCap, SessionOp, SnapContext, client_caps_flags,
 };
 
 impl Rank {
@@ -35,7 +36,8 @@ impl Rank {
                 let xattrs = flushed_xattrs(message)?;
                 // Clients do not name the capability here.
                 if self.caps.cap_id(caps::inode_id(ino), client).is_some() {
-                    self.flush_behind(client, ino, message, xattrs, true);
+                    let dirty = message.dirty & self.allowed(client, ino, CapBits::NONE);
+                    self.flush_behind(dirty, ino, message, xattrs, true);
                 }
                 self.acknowledge(client, tid, CapOp::FLUSHSNAP_ACK, message);
                 return Ok(());
@@ -82,11 +84,11 @@ impl Rank {
         if dirty.is_empty() {
             return;
         }
-        let newest = namespace::snapshots::of(&self.tree, ino).last().copied();
+        let newest = namespace::snapshots::newest(&self.tree, ino);
         if message.snap_follows != 0 && newest.is_some_and(|newest| newest.0 > message.snap_follows)
         {
             // The client does not know the newest snapshot yet, which shows what it has done before.
-            return self.flush_behind(client, ino, message, xattrs, false);
+            return self.flush_behind(dirty, ino, message, xattrs, false);
         }
         let flush = self.flush_of(ino, message, dirty, xattrs);
         self.change(ino, AttributeChange::Flush(flush));
@@ -95,13 +97,12 @@ impl Rank {
     /// Takes attributes that are those of a snapshot, or were changed before the client knew the newest one.
     fn flush_behind(
         &mut self,
-        client: u64,
+        dirty: CapBits,
         ino: Ino,
         message: &ClientCaps,
         xattrs: Option<BTreeMap<Bytes, Bytes>>,
         is_of_snapshot: bool,
     ) {
-        let dirty = message.dirty & self.allowed(client, ino, CapBits::NONE);
         let flush = Box::new(self.flush_of(ino, message, dirty, xattrs));
         let follows = SnapId(message.snap_follows);
         let operation = Operation::FlushBehind { ino, follows, flush, is_of_snapshot };
@@ -211,7 +212,8 @@ impl Rank {
         if !matches!(&**change, AttributeChange::Set(set) if set.size.is_some()) {
             return;
         }
-        let is_cut = cutting::get(self, ino.0).is_some();
+        let inode = self.tree.get(*ino);
+        let is_cut = inode.is_some_and(|inode| Cut::of(inode, SnapContext::default()).is_some());
         if is_cut && self.log.is_stored() && !self.cuts.is_pending(ino.0) {
             self.cuts.add(ino.0);
         }

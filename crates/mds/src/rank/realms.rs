@@ -81,8 +81,9 @@ fn tell_split(rank: &mut Rank, top: Ino, realm: Ino) {
     let is_below = |ino: &Ino| {
         realms::realm_above(&rank.tree, *ino) == Some(realm) && rank.tree.is_within(*ino, top)
     };
-    let realms: Vec<u64> =
-        rank.tree.realms().iter().copied().filter(is_below).map(|ino| ino.0).collect();
+    let is_directory = rank.tree.get(top).is_some_and(|inode| inode.is_directory());
+    let all = rank.tree.realms().iter().copied().filter(|_| is_directory);
+    let realms: Vec<u64> = all.filter(is_below).map(|ino| ino.0).collect();
     for (client, mut inodes) in held_within(rank, top) {
         inodes.retain(|ino| realms::realm_of(&rank.tree, *ino) == realm);
         push_split(rank, client, realm, &inodes, realms.clone());

@@ -5,7 +5,7 @@
 
 use super::realms as told_realms;
 use super::{Rank, client_sessions, cutting, messages, replay, snapshots};
-use crate::awaited::Awaited;
+use crate::awaited::{Awaited, KnownRealms};
 use crate::caps;
 use crate::log::Opened;
 use crate::peer::ClientPeer;
@@ -220,10 +220,9 @@ fn note_realms(rank: &mut Rank, client: u64, message: &ClientReconnect) {
     let is_elsewhere = |(ino, cap): &&(u64, ClaimedCap)| {
         cap.realm != 0 && cap.realm != realms::realm_of(tree, Ino(*ino)).0
     };
-    let inodes = message.caps.iter().filter(is_elsewhere).map(|(ino, _)| Ino(*ino));
-    let known = rank.awaited.as_mut().expect("clients are awaited").realms_of(client);
-    known.inodes.extend(inodes);
-    known.realms.extend(message.realms.iter().cloned());
+    let inodes = message.caps.iter().filter(is_elsewhere).map(|(ino, _)| Ino(*ino)).collect();
+    let known = KnownRealms { inodes, realms: message.realms.clone() };
+    rank.awaited.as_mut().expect("clients are awaited").note_realms(client, known);
 }
 
 /// Executes a request that the predecessor had answered early, before any that it had not: the client, and no

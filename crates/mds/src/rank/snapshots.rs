@@ -9,6 +9,7 @@ use bytes::Bytes;
 use fscaps::snapshot_caps;
 use namespace::snapshots::{inode_at, keep_past, listed, stale};
 use namespace::{Context, Done, Ino, Operation, PageStart};
+use std::collections::BTreeSet;
 use types::{PoolId, SnapId};
 use wire::{
     CapBits, ClientOp, ClientReply, ClientSnap, DirStat, DirectoryEntry, DirectoryPage, InodeStat,
@@ -124,7 +125,9 @@ pub(super) fn tell(rank: &mut Rank, operation: &Operation, done: &Done) {
     }
     if let (ClientSnap::DESTROY, Some(snap)) = (op, done.snapshot) {
         rank.purges.snapshots.new.add(snap.0);
-        rank.purges.snapshots.trim_from = Some((SnapId(0), None));
+        // Snapshots before it show as much as before.
+        let at = rank.purges.snapshots.trim_from.take();
+        rank.purges.snapshots.trim_from = at.into_iter().chain([(snap, None)]).min();
     }
 }
 
@@ -143,12 +146,9 @@ pub(crate) fn next_removal(rank: &mut Rank) -> Option<(SnapId, Vec<PoolId>)> {
     let lsn = rank.log.close();
     rank.purges.snapshots.new.recorded(lsn);
     let snap = SnapId(rank.purges.snapshots.new.take(rank.log.durable())?);
-    let MapValues { layout, data_pools, .. } = &rank.map;
-    let mut pools = data_pools.clone();
-    pools.push(layout.pool);
-    pools.sort_unstable();
-    pools.dedup();
-    Some((snap, pools))
+    let MapValues { layout, pools, .. } = &rank.map;
+    let pools: BTreeSet<PoolId> = pools.names.keys().copied().chain([layout.pool]).collect();
+    Some((snap, pools.into_iter().collect()))
 }
 
 /// OSDs know that data of a snapshot is to be removed.

@@ -16,21 +16,20 @@ impl World {
         reply.target.ok_or(reply.result)
     }
 
-    fn flush_size(&mut self, file: &InodeStat, op: CapOp, size: u64, follows: u64) {
-        let flush = ClientCaps {
-            op,
-            ino: file.ino,
-            cap_id: if op == CapOp::FLUSHSNAP { 0 } else { file.cap.cap_id },
-            seq: file.cap.seq,
-            caps: file.cap.caps,
-            wanted: file.cap.wanted,
-            truncate_seq: 1,
-            size,
-            dirty: CapBits::FILE_WRITE,
-            snap_follows: follows,
-            ..ClientCaps::default()
-        };
+    /// Changes that a client flushes with its capability of a file.
+    fn flush(&mut self, file: &InodeStat, flush: ClientCaps) {
+        let InodeStat { ino, cap, .. } = *file;
+        let cap_id = if flush.op == CapOp::FLUSHSNAP { 0 } else { cap.cap_id };
+        let (seq, wanted) = (cap.seq, cap.wanted);
+        let flush = ClientCaps { ino, cap_id, seq, wanted, truncate_seq: 1, ..flush };
         self.send(1, &flush.encode(0));
+    }
+
+    fn flush_size(&mut self, file: &InodeStat, op: CapOp, size: u64, follows: u64) {
+        let (caps, dirty) = (file.cap.caps, CapBits::FILE_WRITE);
+        let flush =
+            ClientCaps { op, caps, size, dirty, snap_follows: follows, ..Default::default() };
+        self.flush(file, flush);
     }
 }
 
@@ -58,4 +57,62 @@ fn a_snapshot_shows_what_was_there() {
     // Clients find it again by the entries of the snapshot.
     let dentry = world.change(2, look_up("s//x/f")).dentry.expect("the entry that was asked for");
     assert_eq!((dentry.directory.snap, &dentry.name[..]), (2, &b"f"[..]));
+}
+
+#[test]
+fn a_flush_that_names_no_possible_snapshot_changes_nothing_of_those_that_exist() {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, mkdir("s"));
+    let file = world.create(1, "s/f");
+    world.change(1, request(ClientOp::MKSNAP, "s//x"));
+    world.flush_size(&file, CapOp::FLUSHSNAP, 4, 1);
+    assert_eq!(world.change(1, request(ClientOp::UNLINK, "s/f")).result, 0);
+    for follows in [u64::MAX, u64::MAX - 1, u64::MAX - 2] {
+        world.flush_size(&file, CapOp::FLUSHSNAP, 7, follows);
+    }
+    assert_eq!(world.stat(2, "s//x/f").map(|stat| stat.size), Ok(4));
+}
+
+#[test]
+fn a_late_flush_changes_only_what_the_client_may_change() {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, mkdir("s"));
+    let file = world.create(1, "s/f");
+    world.change(1, request(ClientOp::MKSNAP, "s//x"));
+    // The client gives the right to change the mode back, and claims it with an old snapshot.
+    world.change(2, create("s/f"));
+    let dirty = CapBits::AUTH_EXCL | CapBits::FILE_WRITE;
+    let flush = ClientCaps {
+        op: CapOp::FLUSH,
+        mode: 0o100_777,
+        size: 3,
+        dirty,
+        snap_follows: 1,
+        ..ClientCaps::default()
+    };
+    world.flush(&file, flush);
+    assert_eq!(world.stat(2, "s/f").map(|stat| stat.mode), Ok(file.mode));
+}
+
+#[test]
+fn a_snapshot_that_goes_under_a_waiting_look_leaves_the_file_to_its_writer() {
+    let mut world = World::new(&[1, 2, 3]);
+    world.ask(1, mkdir("s"));
+    world.create(1, "s/f");
+    world.change(1, request(ClientOp::MKSNAP, "s//x"));
+    world.submit(3, request(ClientOp::RMSNAP, "s//x"));
+    world.submit(2, look_up("s//x/f"));
+    while world.try_take::<ClientReply>(3).is_none() {
+        assert!(
+            world.obey_oldest(1),
+            "it gives back what stands in the way, of the directory first"
+        );
+    }
+    assert_eq!(world.try_take::<ClientReply>(2), None, "the writer has not given back the file");
+    while world.obey_oldest(1) {}
+    assert_eq!(world.take::<ClientReply>(2).result, Errno::NOENT.negative());
+    world.change(3, create("s/f"));
+    while world.obey_oldest(1) {}
+    let mut told = std::iter::from_fn(|| world.try_take::<ClientCaps>(3));
+    assert!(told.any(|(_, told)| told.caps.contains(CapBits::FILE_WRITE)), "another one writes");
 }

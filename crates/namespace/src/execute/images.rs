@@ -18,7 +18,7 @@ pub(super) fn touch(tree: &Tree, directory: Ino, now: UTime) -> Record {
 }
 
 /// The record of an inode whose attributes change, at its place.
-pub(crate) fn image_record(tree: &Tree, inode: Inode) -> Record {
+pub(super) fn image_record(tree: &Tree, inode: Inode) -> Record {
     let ino = inode.ino;
     match tree.home(ino) {
         Some((directory, name)) if tree.entry(*directory, name).is_some_and(|e| e.is_primary) => {
@@ -28,6 +28,15 @@ pub(crate) fn image_record(tree: &Tree, inode: Inode) -> Record {
         None if ino != Ino::ROOT => Record::Orphan(Box::new(inode)),
         _ => Record::Inode(Box::new(inode)),
     }
+}
+
+/// The record of an inode, whose name stays as old as it is.
+pub(crate) fn own_image(tree: &Tree, inode: Inode) -> Record {
+    let mut record = image_record(tree, inode);
+    if let Record::Dentry { directory, name, after, .. } = &mut record {
+        *after = tree.entry(*directory, name).map_or(SnapId(0), |entry| entry.after);
+    }
+    record
 }
 
 /// Records of an inode that loses the name `lost`; whether it becomes an orphan.
@@ -65,12 +74,12 @@ pub(super) fn leave_realm(
     let since = inode.policy.realm.as_ref().map_or(SnapId(0), |realm| realm.parent_since);
     let mut snaps = snapshots::of_realm(tree, from);
     snaps.retain(|snap| *snap >= since);
-    if snaps.is_empty() && (inode.policy.realm.is_none() || tree.living().is_empty()) {
+    if snaps.is_empty() && (inode.policy.realm.is_none() || tree.existing_snaps().is_empty()) {
         return None;
     }
     let seq = snapshots::next_seq(tree, inode.policy.realm.as_ref());
     let realm = inode.policy.realm.get_or_insert_default();
-    realm.prior.retain(|snap| tree.living().contains_key(snap));
+    realm.prior.retain(|snap| tree.existing_snaps().contains_key(snap));
     realm.prior.extend(snaps);
     realm.seq = seq;
     realm.parent_since = SnapId(snapshots::last(tree).0 + 1);

@@ -12,7 +12,7 @@ mod snapshots;
 mod tests;
 mod values;
 
-pub(crate) use images::image_record;
+pub(crate) use images::own_image;
 pub use operation::{Context, Done, Operation};
 pub use values::{AttributeChange, Flush, FlushedFile, NewInode, SetAttributes};
 
@@ -48,8 +48,8 @@ fn change(tree: &Tree, operation: &Operation, context: &Context) -> Result<Done,
         }
         Operation::Rename { from, to } => rename::rename(tree, from, to, context),
         Operation::Change { ino, change } => attributes::change(tree, *ino, change, context),
-        Operation::TakeSnapshot { directory, name, facts } => {
-            snapshots::take(tree, *directory, name, facts, context)
+        Operation::TakeSnapshot { directory, name, metadata } => {
+            snapshots::take(tree, *directory, name, metadata, context)
         }
         Operation::RemoveSnapshot { directory, name } => {
             snapshots::remove(tree, *directory, name, context)

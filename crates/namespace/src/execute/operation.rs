@@ -72,8 +72,8 @@ pub enum Operation {
         directory: Ino,
         /// The name of the snapshot.
         name: Bytes,
-        /// Facts that its maker adds.
-        facts: BTreeMap<String, String>,
+        /// Metadata that its maker adds.
+        metadata: BTreeMap<String, String>,
     },
     /// Removes a snapshot of a directory.
     RemoveSnapshot {

@@ -1,7 +1,7 @@
 //! Snapshots: taken, removed, renamed, and completed by what clients had not written back.
 
 use super::attributes::apply_flush;
-use super::images::image_record;
+use super::images::{image_record, own_image};
 use super::operation::{Context, Done};
 use super::values::Flush;
 use crate::past::PastKey;
@@ -19,6 +19,9 @@ const SNAPSHOTS_OF_ONE_MAX: usize = 100;
 const SNAPSHOTS_MAX: usize = 4096;
 /// Longest name of a snapshot: directories below show it with a prefix and a number.
 const NAME_MAX_BYTES: usize = 240;
+
+/// Most bytes of names and values of a snapshot's metadata. More is EINVAL.
+const METADATA_MAX_BYTES: usize = 4096;
 
 /// Checks a name of a snapshot that an operation creates. Names that begin with `_` are those of directories
 /// above.
@@ -61,19 +64,23 @@ pub(super) fn take(
     tree: &Tree,
     ino: Ino,
     name: &Bytes,
-    facts: &BTreeMap<String, String>,
+    metadata: &BTreeMap<String, String>,
     context: &Context,
 ) -> Result<Done, Errno> {
     check_snapshot_name(name)?;
+    let bytes = metadata.iter().map(|(name, value)| name.len() + value.len());
+    if bytes.sum::<usize>() > METADATA_MAX_BYTES {
+        return Err(Errno::INVAL);
+    }
     let (inode, mut realm) = directory(tree, ino)?;
     if find(&realm, name).is_some() {
         return Err(Errno::EXIST);
     }
-    if realm.snaps.len() >= SNAPSHOTS_OF_ONE_MAX || tree.living().len() >= SNAPSHOTS_MAX {
+    if realm.snaps.len() >= SNAPSHOTS_OF_ONE_MAX || tree.existing_snaps().len() >= SNAPSHOTS_MAX {
         return Err(Errno::MLINK);
     }
     let last = snapshots::next(tree);
-    let snapshot = Snapshot { name: name.clone(), taken: context.now, facts: facts.clone() };
+    let snapshot = Snapshot { name: name.clone(), taken: context.now, metadata: metadata.clone() };
     realm.snaps.insert(last, snapshot);
     realm.seq = last;
     let numbers = SnapNumbers { last, ..tree.snap_numbers().clone() };
@@ -130,9 +137,7 @@ pub(super) fn confirm(tree: &Tree, snap: SnapId) -> Done {
 
 /// Forgets what no snapshot shows any more.
 pub(super) fn trim(tree: &Tree, keys: &[(SnapId, PastKey)]) -> Done {
-    let is_shown = |last: SnapId, after: SnapId| {
-        tree.living().range(SnapId(after.0 + 1)..=last).next().is_some()
-    };
+    let is_shown = |last, after| snapshots::is_shown(tree, after, last);
     let record = |(last, key): &(SnapId, PastKey)| match key {
         PastKey::Entry(directory, key) => {
             let entry = tree.past().entry_row(*directory, key, *last)?;
@@ -153,7 +158,7 @@ pub(super) fn trim(tree: &Tree, keys: &[(SnapId, PastKey)]) -> Done {
 /// snapshot behind which the later part is shown.
 fn split(tree: &Tree, old: &Inode, follows: SnapId, records: &mut Vec<Record>) -> SnapId {
     let range = (Bound::Excluded(old.policy.after), Bound::Included(follows.max(old.policy.after)));
-    let before = tree.living().range(range).next_back();
+    let before = tree.existing_snaps().range(range).next_back();
     let Some((last, _)) = before else { return old.policy.after };
     let inode = Some(Box::new(old.as_past()));
     records.push(Record::PastInode { ino: old.ino, last: *last, inode });
@@ -190,14 +195,14 @@ pub(super) fn flush(
             records.push(own_image(tree, inode));
         }
         Some(old) if !is_kept => {
-            if let Some(last) =
-                snapshots::newest(tree, ino).filter(|last| *last > follows.max(old.policy.after))
-            {
+            let is_shown = |newest: SnapId| newest > follows.max(old.policy.after);
+            if snapshots::newest(tree, ino).is_some_and(is_shown) {
+                let last = snapshots::last(tree);
                 let after = split(tree, old, follows, &mut records);
                 let mut past = with_after(old.as_past(), after);
                 apply_flush(&mut past, flush);
                 records.push(Record::PastInode { ino, last, inode: Some(Box::new(past)) });
-                records.push(own_image(tree, with_after(old.clone(), snapshots::last(tree))));
+                records.push(own_image(tree, with_after(old.clone(), last)));
             }
         }
         None if !is_kept => return Err(Errno::NOENT),
@@ -209,13 +214,4 @@ pub(super) fn flush(
 fn with_after(mut inode: Inode, after: SnapId) -> Inode {
     inode.policy.after = after;
     inode
-}
-
-/// The record of an inode, whose name stays as old as it is.
-fn own_image(tree: &Tree, inode: Inode) -> Record {
-    let mut record = image_record(tree, inode);
-    if let Record::Dentry { directory, name, after, .. } = &mut record {
-        *after = tree.entry(*directory, name).map_or(SnapId(0), |entry| entry.after);
-    }
-    record
 }

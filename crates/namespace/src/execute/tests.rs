@@ -440,6 +440,17 @@ fn a_flush_and_a_creation_are_bounded_as_requests_are() {
 }
 
 #[test]
+fn metadata_of_a_snapshot_is_bounded() {
+    let mut world = World::new();
+    let directory = world.create(Ino::ROOT, "d", DIRECTORY).unwrap();
+    let mut take = |name: &'static str, bytes| {
+        let metadata = [("k".to_owned(), "v".repeat(bytes))].into();
+        world.run(Operation::TakeSnapshot { directory, name: name.into(), metadata }).map(drop)
+    };
+    assert_eq!((take("a", 4095), take("b", 4096)), (Ok(()), Err(Errno::INVAL)));
+}
+
+#[test]
 fn a_directory_with_a_quota_is_a_realm_also_when_the_quota_is_gone() {
     let mut world = World::new();
     let directory = world.create(Ino::ROOT, "d", DIRECTORY).unwrap();

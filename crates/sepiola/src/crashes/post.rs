@@ -1,7 +1,7 @@
 //! Posts the reports that earlier runs left.
 
 use super::place::{kept, place};
-use access::{ClusterArgs, Connection, DataDir};
+use access::{ClusterArgs, Connection, DataDir, client_config};
 use anyhow::{Result, bail};
 use bytes::Bytes;
 use rados::{Client, CommandTarget, Reply};
@@ -38,20 +38,26 @@ pub fn post(directory: &Path, connect: impl Fn() -> Result<Connection> + Send + 
 
 /// The same in the name of the administrator whose key lies in that directory.
 pub fn post_as_admin(dir: &DataDir, admin: ClusterArgs) {
-    post(dir.path(), move || Connection::open(&admin));
+    match client_config(&admin) {
+        Ok(_) => post(dir.path(), move || Connection::open(&admin)),
+        Err(reason) => tracing::info!(%reason, "no reports of crashes are posted from here"),
+    }
 }
 
 fn post_all(place: &Path, connect: &impl Fn() -> Result<Connection>) -> Result<()> {
     let mut monitors = connect()?;
     for path in kept(place)? {
-        post_one(&mut monitors, &path)?;
+        match fs::read(&path) {
+            Ok(report) => post_one(&mut monitors, &path, Bytes::from(report))?,
+            Err(error) => tracing::warn!(%error, report = %path.display(),
+                "the report of a crash cannot be read, and is not posted; remove it"),
+        }
     }
     Ok(())
 }
 
 /// Removes the report when the monitors have it; one that they will never take is set aside.
-fn post_one(monitors: &mut Connection, path: &Path) -> Result<()> {
-    let report = Bytes::from(fs::read(path)?);
+fn post_one(monitors: &mut Connection, path: &Path, report: Bytes) -> Result<()> {
     let command = json!({"prefix": "crash post"}).to_string();
     let ask =
         |client: &mut Client, now| client.command(now, CommandTarget::Monitor, command, report);
@@ -60,8 +66,10 @@ fn post_one(monitors: &mut Connection, path: &Path) -> Result<()> {
     match Errno(-output.result) {
         Errno(0) => fs::remove_file(path)?,
         Errno::INVAL | Errno::FBIG => {
-            tracing::warn!(%reason, report = %path.display(), "the monitors refuse the report of a crash");
-            fs::rename(path, path.with_extension(REFUSED))?;
+            let aside = path.with_extension(REFUSED);
+            fs::rename(path, &aside)?;
+            tracing::warn!(%reason, aside = %aside.display(),
+                "the monitors refuse the report of a crash; read it there, and remove it");
         }
         errno => bail!("{errno}: {reason}"),
     }

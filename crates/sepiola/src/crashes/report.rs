@@ -10,7 +10,7 @@ use types::{UTime, Uuid};
 
 /// Bounds of a report, which monitors take up to 64 KiB: characters of the message and of a line of the
 /// backtrace, and its lines.
-const MESSAGE_MAX: usize = 4096;
+const MESSAGE_MAX: usize = 2048;
 const LINE_MAX: usize = 200;
 const LINES_MAX: usize = 200;
 
@@ -96,7 +96,7 @@ mod tests {
         let report = Report {
             entity: "osd.3".to_owned(),
             timestamp: timestamp(UTime::from_nanos(1_800_000_000_123_456_789)),
-            message: shortened(&"é".repeat(10_000), MESSAGE_MAX),
+            message: shortened(&"\u{1}".repeat(10_000), MESSAGE_MAX),
             file: "crates/pg/src/log.rs".to_owned(),
             line: 7,
             thread: "core 0".to_owned(),

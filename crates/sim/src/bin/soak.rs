@@ -106,7 +106,7 @@ fn soak(arguments: &Arguments) -> ExitCode {
                 }
             }
             Err(failure) => {
-                report(&failure);
+                report(&failure, &options);
                 failures += 1;
                 if !arguments.keep_going {
                     return ExitCode::FAILURE;
@@ -134,11 +134,13 @@ fn soak(arguments: &Arguments) -> ExitCode {
     if failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn report(failure: &Failure) {
+fn report(failure: &Failure, options: &Options) {
     let Failure { seed, what, scenario, last_lines } = failure;
     println!("{last_lines}");
     println!("seed {seed} failed: {what}\n{scenario}");
+    let Options { erasure, file_system, .. } = options;
     println!(
-        "replay: cargo xtask soak --first-seed {seed} --seeds 1 (or soak --seed {seed} --trace)"
+        "replay: cargo xtask soak --first-seed {seed} --seeds 1 --erasure {erasure} --file-system {file_system} \
+         (or soak with --seed {seed} --trace)"
     );
 }

@@ -4,6 +4,28 @@ use super::disk::{Disk, Paced};
 use engine::{Daemon, Node, NodeOutput, Runner, Storage, Time, sessions_go_to};
 use std::fmt::Debug;
 
+/// A process is the daemon in its field `crashable`, and nothing else has a part in its events.
+macro_rules! is_its_crashable {
+    ($process:ty) => {
+        impl engine::Node for $process {
+            engine::sessions_go_to!(crashable);
+
+            fn handle_timeout(&mut self, now: engine::Time) {
+                self.crashable.handle_timeout(now);
+            }
+
+            fn poll_timeout(&self) -> Option<engine::Time> {
+                self.crashable.poll_timeout()
+            }
+
+            fn poll_output(&mut self, now: engine::Time) -> Option<engine::NodeOutput> {
+                self.crashable.poll_output(now)
+            }
+        }
+    };
+}
+pub(super) use is_its_crashable;
+
 /// A daemon, while it runs, with its disk.
 pub struct Crashable<D, S> {
     runner: Runner<D, Paced<S>>,

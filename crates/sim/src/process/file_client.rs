@@ -1,10 +1,10 @@
 //! Process of a client of the file system.
 
 use super::client::NoDisk;
-use super::crashable::Crashable;
+use super::crashable::{Crashable, is_its_crashable};
 use crate::model::ActorId;
 use auth::Entropy;
-use engine::{Node, NodeOutput, Time, sessions_go_to};
+use engine::Time;
 use fsclient::{Call, CallId, Config, FsClient, Outcome};
 use std::collections::BTreeMap;
 
@@ -98,18 +98,4 @@ impl FileClientProcess {
     }
 }
 
-impl Node for FileClientProcess {
-    sessions_go_to!(crashable);
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.crashable.handle_timeout(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        self.crashable.poll_timeout()
-    }
-
-    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
-        self.crashable.poll_output(now)
-    }
-}
+is_its_crashable!(FileClientProcess);

@@ -1,9 +1,8 @@
 //! Process of a metadata server.
 
 use super::client::NoDisk;
-use super::crashable::Crashable;
+use super::crashable::{Crashable, is_its_crashable};
 use auth::CryptoKey;
-use engine::{Node, NodeOutput, Time, sessions_go_to};
 use mds::{Config, Mds};
 use types::{EntityAddrVec, EntityName, EntityType};
 
@@ -61,18 +60,4 @@ impl MdsProcess {
     }
 }
 
-impl Node for MdsProcess {
-    sessions_go_to!(crashable);
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.crashable.handle_timeout(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        self.crashable.poll_timeout()
-    }
-
-    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
-        self.crashable.poll_output(now)
-    }
-}
+is_its_crashable!(MdsProcess);

@@ -1,8 +1,7 @@
 //! Process of a monitor.
 
 use super::control_disk::{ControlDisk, Shared};
-use super::crashable::Crashable;
-use engine::{Node, NodeOutput, Time, sessions_go_to};
+use super::crashable::{Crashable, is_its_crashable};
 use mon::{Monitor, Settings};
 
 /// A monitor with its way to the control store and the file of its high-water mark.
@@ -63,18 +62,4 @@ impl MonitorProcess {
     }
 }
 
-impl Node for MonitorProcess {
-    sessions_go_to!(crashable);
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.crashable.handle_timeout(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        self.crashable.poll_timeout()
-    }
-
-    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
-        self.crashable.poll_output(now)
-    }
-}
+is_its_crashable!(MonitorProcess);

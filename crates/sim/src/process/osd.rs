@@ -1,8 +1,7 @@
 //! Process of an OSD.
 
-use super::crashable::Crashable;
+use super::crashable::{Crashable, is_its_crashable};
 use super::store_disk::StoreDisk;
-use engine::{Node, NodeOutput, Time, sessions_go_to};
 use osd::{Config, Osd};
 use pg::Pg;
 use types::{EntityAddrVec, OsdId, Uuid};
@@ -81,18 +80,4 @@ impl OsdProcess {
     }
 }
 
-impl Node for OsdProcess {
-    sessions_go_to!(crashable);
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.crashable.handle_timeout(now);
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        self.crashable.poll_timeout()
-    }
-
-    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
-        self.crashable.poll_output(now)
-    }
-}
+is_its_crashable!(OsdProcess);

@@ -152,49 +152,32 @@ fn only_the_star_administers() {
 }
 
 #[test]
-fn layouts_and_quotas_need_their_flag() {
-    for (text, is_allowed) in [
-        ("allow *", true),
-        ("allow", true),
-        ("allow rwp", true),
-        ("allow rwfps path=/a", true),
-        ("allow rw", false),
-        ("allow rws", false),
-        ("allow rwp path=/b, allow rw", false),
+fn layouts_quotas_and_snapshots_need_their_flags() {
+    for (text, may_set_policy, may_change_snapshots) in [
+        ("allow *", true, true),
+        ("allow", true, true),
+        ("allow rwp", true, false),
+        ("allow rwfps path=/a", true, true),
+        ("allow rw", false, false),
+        ("allow rws", false, true),
+        ("allow rwp path=/b, allow rw", false, false),
     ] {
-        let access = MdsAccess {
-            caller: Caller::default(),
-            path: &names("/a"),
-            inode: Ownership::default(),
-            new_owner: None,
-            created: None,
-            reads: false,
-            writes: true,
-            requires_owner: false,
-            sets_policy: true,
-            changes_snapshots: false,
+        let caps = MdsCaps::parse(text).unwrap();
+        let allows = |sets_policy, changes_snapshots| {
+            caps.allow(&MdsAccess {
+                caller: Caller::default(),
+                path: &names("/a"),
+                inode: Ownership::default(),
+                new_owner: None,
+                created: None,
+                reads: false,
+                writes: true,
+                requires_owner: false,
+                sets_policy,
+                changes_snapshots,
+            })
         };
-        assert_eq!(MdsCaps::parse(text).unwrap().allow(&access), is_allowed, "{text}");
-    }
-}
-
-#[test]
-fn snapshots_need_their_flag() {
-    for (text, is_allowed) in
-        [("allow *", true), ("allow rws", true), ("allow rwps", true), ("allow rwp", false)]
-    {
-        let access = MdsAccess {
-            caller: Caller::default(),
-            path: &[],
-            inode: Ownership::default(),
-            new_owner: None,
-            created: None,
-            reads: false,
-            writes: true,
-            requires_owner: false,
-            sets_policy: false,
-            changes_snapshots: true,
-        };
-        assert_eq!(MdsCaps::parse(text).unwrap().allow(&access), is_allowed, "{text}");
+        assert_eq!(allows(true, false), may_set_policy, "{text}");
+        assert_eq!(allows(false, true), may_change_snapshots, "{text}");
     }
 }

@@ -365,7 +365,7 @@ impl World {
     pub(super) fn snapshots(&mut self) -> BTreeMap<String, Vec<String>> {
         let tree = self.rank().tree();
         let mut found = BTreeMap::new();
-        for (snap, directory) in tree.living() {
+        for (snap, directory) in tree.existing_snaps() {
             let (_, snapshot) = snapshots::get(tree, *snap).expect("it exists");
             let name =
                 format!("{}/{}", tree.path(*directory), String::from_utf8_lossy(&snapshot.name));

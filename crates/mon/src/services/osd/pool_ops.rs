@@ -56,6 +56,10 @@ pub(crate) fn is_allowed(sessions: &Sessions, state: &State, conn: ConnId, op: &
     let Some(session) = sessions.get(conn) else { return false };
     match op.op {
         PoolOpKind::DeleteUnmanagedSnap if may_remove_snapshots(session) => true,
+        // The numbers are the metadata server's: one that it has not used yet would be lost to it.
+        PoolOpKind::DeleteUnmanagedSnap if user_of(state, PoolId(op.pool.into())).is_some() => {
+            false
+        }
         PoolOpKind::CreateUnmanagedSnap | PoolOpKind::DeleteUnmanagedSnap => {
             may_snapshot(session, state, PoolId(op.pool.into()))
         }
