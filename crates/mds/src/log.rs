@@ -16,6 +16,8 @@ pub(crate) struct Log {
     journal: Option<Journal>,
     /// Changes that belong together and are not appended yet.
     open: Vec<RawRecord>,
+    /// Whether more changes belong to them.
+    is_group: bool,
     /// Rows that are not stored as they are.
     pub rows: ChangedRows,
     /// Sessions whose rows are not stored as they are.
@@ -160,11 +162,29 @@ impl Log {
         self.numbers
     }
 
+    /// Changes from now on belong together, until [`Log::end_group`]. Messages that are sent in between wait
+    /// for the changes so far, and so for all of them: a frame has a whole group or nothing of it.
+    pub fn begin_group(&mut self) {
+        self.is_group = true;
+    }
+
+    /// All changes of the group are noted.
+    pub fn end_group(&mut self) {
+        self.is_group = false;
+    }
+
     /// The changes so far belong together; returns the LSN of the last one, or of the last of all before.
     pub fn close(&mut self) -> u64 {
         let Some(journal) = &mut self.journal else { return 0 };
         if self.open.is_empty() {
             return journal.last();
+        }
+        if self.is_group {
+            let lsn = journal.last() + self.open.len() as u64;
+            if self.is_visible {
+                self.seen.note(self.author, lsn);
+            }
+            return lsn;
         }
         let appended = journal.append(std::mem::take(&mut self.open));
         let lsn = appended.unwrap_or_else(|error| {

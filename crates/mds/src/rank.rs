@@ -507,8 +507,21 @@ impl Rank {
         (was_given && is_free).then_some(told)
     }
 
-    /// Changes the tree.
+    /// Changes the tree. The changes are stored with the note that the request is completed, so that a
+    /// successor does not execute it again.
     fn perform(
+        &mut self,
+        id: RequestId,
+        request: &ClientRequest,
+        plan: &Plan,
+    ) -> Result<Made, Errno> {
+        self.log.begin_group();
+        let made = self.change_and_complete(id, request, plan);
+        self.log.end_group();
+        made
+    }
+
+    fn change_and_complete(
         &mut self,
         id: RequestId,
         request: &ClientRequest,
