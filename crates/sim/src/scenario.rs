@@ -321,6 +321,9 @@ impl Scenario {
         let (stripe, keys) = (shape.stripe(), self.load.reach.keys);
         if p.chance(2, 3) {
             self.load.reach = Reach::of_stripes(stripe, keys);
+            if self.trials.has_pieces {
+                self.bound_pieces();
+            }
         } else if stripe <= MANY_STRIPES_OF_MAX && !self.trials.has_pieces && p.chance(1, 2) {
             self.load.reach = Reach::of_many_stripes(stripe, keys);
         }
@@ -350,16 +353,7 @@ impl Scenario {
         self.trials = Trials::draw(self.seed, &mut self.faults, circumstances);
         if self.trials.has_pieces {
             self.load.reach = self.load.reach.in_pieces();
-            // A slow device takes two seconds per piece; the seed must not time out.
-            let longest = self.load.reach.offset_max + self.load.reach.long_max;
-            let pieces_max = if self.disks.slow.is_some() { PIECES_SLOW_MAX } else { PIECES_MAX };
-            let least = if self.load.has_image { IMAGE_PIECE_MIN } else { longest / pieces_max };
-            let sizes = &mut self.trials.sizes;
-            sizes.groups.piece_data_max = sizes.groups.piece_data_max.max(least);
-            sizes.copy_chunk_max = sizes.copy_chunk_max.max(least);
-            if self.disks.slow.is_some() {
-                sizes.groups.piece_omap_entries_max = sizes.groups.piece_omap_entries_max.max(5);
-            }
+            self.bound_pieces();
         }
         // A restored control store excludes later changes, and ends with checks of the history alone.
         let goes = self.cluster.leaver.or(self.cluster.removed).is_some();
@@ -369,6 +363,20 @@ impl Scenario {
         self.control = ControlTrials::draw(self.seed, &mut self.faults, can_restore);
         let can_stall = !self.disks.is_tight && self.control.restore.is_none();
         self.stall = Stall::draw(self.seed, can_stall);
+    }
+
+    /// Gives pieces a size by that of objects.
+    fn bound_pieces(&mut self) {
+        // A slow device takes two seconds per piece; the seed must not time out.
+        let longest = self.load.reach.offset_max + self.load.reach.long_max;
+        let pieces_max = if self.disks.slow.is_some() { PIECES_SLOW_MAX } else { PIECES_MAX };
+        let least = if self.load.has_image { IMAGE_PIECE_MIN } else { longest / pieces_max };
+        let sizes = &mut self.trials.sizes;
+        sizes.groups.piece_data_max = sizes.groups.piece_data_max.max(least);
+        sizes.copy_chunk_max = sizes.copy_chunk_max.max(least);
+        if self.disks.slow.is_some() {
+            sizes.groups.piece_omap_entries_max = sizes.groups.piece_omap_entries_max.max(5);
+        }
     }
 
     /// Special traits of the seed besides its drawn faults.
