@@ -49,13 +49,8 @@ const THINK_WITH_PARTITIONS_US: u64 = 60_000;
 const LOSSES_ONE_IN: u64 = 4;
 const LOSSES: u64 = 0x6c6f_7373_6573;
 
-/// Pieces of the largest object of clients, also for a slow device; and the smallest piece of an image's
-/// objects.
-const PIECES_MAX: u64 = 100;
-const PIECES_SLOW_MAX: u64 = 10;
 /// Bytes of the stripes of which objects may have many.
 const MANY_STRIPES_OF_MAX: u64 = 32 << 10;
-const IMAGE_PIECE_MIN: u64 = 4_096;
 /// Sizes of the objects of an image in an erasure-coded pool.
 const IMAGE_ORDERS_MORE: u64 = 5;
 const IMAGE_PLACES: u64 = 0x696d_6167_6573;
@@ -365,18 +360,8 @@ impl Scenario {
         self.stall = Stall::draw(self.seed, can_stall);
     }
 
-    /// Gives pieces a size by that of objects.
     fn bound_pieces(&mut self) {
-        // A slow device takes two seconds per piece; the seed must not time out.
-        let longest = self.load.reach.offset_max + self.load.reach.long_max;
-        let pieces_max = if self.disks.slow.is_some() { PIECES_SLOW_MAX } else { PIECES_MAX };
-        let least = if self.load.has_image { IMAGE_PIECE_MIN } else { longest / pieces_max };
-        let sizes = &mut self.trials.sizes;
-        sizes.groups.piece_data_max = sizes.groups.piece_data_max.max(least);
-        sizes.copy_chunk_max = sizes.copy_chunk_max.max(least);
-        if self.disks.slow.is_some() {
-            sizes.groups.piece_omap_entries_max = sizes.groups.piece_omap_entries_max.max(5);
-        }
+        self.trials.bound_pieces(&self.load, self.disks.slow.is_some());
     }
 
     /// Special traits of the seed besides its drawn faults.

@@ -5,6 +5,7 @@
 
 use crate::fault::Kind;
 use crate::fault_mix::FaultMix;
+use crate::scenario::LoadShape;
 use stdx::Prng;
 
 const TRIALS: u64 = 0x7472_6961_6c73;
@@ -37,6 +38,11 @@ const MAPS_KEPT: [u64; 3] = [1, 3, 10];
 /// Weight of the faults of one condition relative to all other faults.
 const SHARES: [u64; 3] = [1, 3, 8];
 const PIECE_DATA: [u64; 4] = [48, 256, 1_000, 4_096];
+/// Pieces of the largest object of clients, also for a slow device; and the smallest piece of an image's
+/// objects.
+const PIECES_MAX: u64 = 100;
+const PIECES_SLOW_MAX: u64 = 10;
+const IMAGE_PIECE_MIN: u64 = 4_096;
 /// One in so many seeds has small budgets for requests, per session and for so many sessions together.
 const BUDGETS_ONE_IN: u64 = 4;
 const SESSION_REQUESTS: [usize; 3] = [2, 4, 16];
@@ -173,6 +179,20 @@ impl Trials {
             ("small budgets for requests", has_small_budgets),
             ("few maps are kept", self.maps_kept.is_some()),
         ]
+    }
+
+    /// Gives pieces a size by that of the objects of clients. A slow device takes two seconds per piece; the
+    /// seed must not time out.
+    pub(crate) fn bound_pieces(&mut self, load: &LoadShape, is_slow: bool) {
+        let longest = load.reach.offset_max + load.reach.long_max;
+        let pieces_max = if is_slow { PIECES_SLOW_MAX } else { PIECES_MAX };
+        let least = if load.has_image { IMAGE_PIECE_MIN } else { longest / pieces_max };
+        let osd::Sizes { groups, copy_chunk_max, .. } = &mut self.sizes;
+        groups.piece_data_max = groups.piece_data_max.max(least);
+        *copy_chunk_max = (*copy_chunk_max).max(least);
+        if is_slow {
+            groups.piece_omap_entries_max = groups.piece_omap_entries_max.max(5);
+        }
     }
 }
 
