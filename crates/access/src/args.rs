@@ -37,7 +37,7 @@ pub struct DataArgs {
 pub struct ClusterArgs {
     #[command(flatten)]
     pub data: DataArgs,
-    /// ceph.conf of the cluster [default: the one in the data directory]
+    /// ceph.conf of the cluster [default: the one in the data directory, else /etc/ceph/ceph.conf]
     #[arg(short, long)]
     pub conf: Option<PathBuf>,
     /// Keyring with the client's key [default: the one that the configuration names]

@@ -147,6 +147,9 @@ impl Connection {
     }
 }
 
+/// The configuration of this machine's cluster, where stock clients look for it, too.
+const CONF: &str = "/etc/ceph/ceph.conf";
+
 /// The parts of a ceph.conf that a client needs.
 #[derive(Debug, Default)]
 pub struct Conf {
@@ -169,10 +172,16 @@ pub fn read_conf(path: &Path) -> Result<Conf> {
     Ok(parse_conf(&text))
 }
 
+/// The configuration in the data directory, else that of this machine.
+fn conf_path(data: &Path, of_machine: &str) -> PathBuf {
+    let of_data = DataDir::new(data).conf();
+    let of_machine = PathBuf::from(of_machine);
+    if !of_data.exists() && of_machine.exists() { of_machine } else { of_data }
+}
+
 /// Client configuration from the command line and ceph.conf.
 pub fn client_config(args: &ClusterArgs) -> Result<Config> {
-    let dir = DataDir::new(&args.data.data);
-    let path = args.conf.clone().unwrap_or_else(|| dir.conf());
+    let path = args.conf.clone().unwrap_or_else(|| conf_path(&args.data.data, CONF));
     let conf = read_conf(&path)?;
     let name: EntityName = args
         .name
@@ -254,6 +263,21 @@ mod tests {
         let expected =
             "reading /etc/ceph/ceph.client.none-of-that-name.keyring; --keyring names another";
         assert_eq!(reason.to_string(), expected);
+    }
+
+    #[test]
+    fn the_configuration_of_the_machine_is_read_if_the_data_directory_has_none() {
+        let dir = std::env::temp_dir().join(format!("sepiola-conf-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let (data, machine) = (dir.join("data"), dir.join("ceph.conf"));
+        let of_machine = machine.to_str().unwrap();
+        assert_eq!(conf_path(&data, of_machine), data.join("ceph.conf"));
+        fs::write(&machine, "").unwrap();
+        assert_eq!(conf_path(&data, of_machine), machine);
+        fs::create_dir(&data).unwrap();
+        fs::write(data.join("ceph.conf"), "").unwrap();
+        assert_eq!(conf_path(&data, of_machine), data.join("ceph.conf"));
+        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

@@ -6,6 +6,7 @@ use engine::{Duration, Time};
 use maps::MdsMap;
 use maps::{MdsInfo, MdsState};
 use std::collections::BTreeMap;
+use types::ServedVersions;
 use types::features::SUPPORTED;
 use wire::MdsBeacon;
 
@@ -181,6 +182,7 @@ fn metadata(config: &Config) -> BTreeMap<String, String> {
         ("ceph_version_short", env!("CARGO_PKG_VERSION").to_owned()),
         ("ceph_release", "reef".to_owned()),
         ("arch", std::env::consts::ARCH.to_owned()),
+        (ServedVersions::FACT, ServedVersions::OWN.to_string()),
     ];
     facts.map(|(name, fact)| (name.to_owned(), fact)).into()
 }

@@ -10,7 +10,7 @@ use maps::{
     OsdState,
 };
 use std::sync::Arc;
-use types::{EntityAddrVec, EntityName, Epoch, OsdId, UTime, Uuid};
+use types::{EntityAddrVec, EntityName, Epoch, OsdId, ServedVersions, UTime, Uuid};
 
 /// The rule that new replicated pools use.
 pub const DEFAULT_RULE: &str = "replicated_rule";
@@ -122,6 +122,7 @@ pub fn foundation(
     transaction.put(keys::MGRMAP, codec::encode_to_bytes(&first_mgrmap(parameters, now)));
     transaction.put(keys::SECRETS, codec::encode_to_bytes(&ServiceSecrets::default()));
     transaction.put(keys::GLOBAL_ID, global_id.to_string());
+    transaction.put(keys::CLUSTER_VERSION, ServedVersions::OWN.newest.to_string());
     let size = parameters.pool_size.to_string();
     transaction.put(keys::config("global", "osd_pool_default_size"), size);
     transaction

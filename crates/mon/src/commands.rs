@@ -5,6 +5,7 @@ pub(crate) mod auth;
 pub(crate) mod autoscale;
 pub(crate) mod balancer;
 pub(crate) mod blocklist;
+pub(crate) mod cluster_version;
 pub(crate) mod config;
 pub(crate) mod config_key;
 mod config_values;

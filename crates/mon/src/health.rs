@@ -12,6 +12,7 @@ pub(crate) mod monitors;
 pub(crate) mod osds;
 pub(crate) mod pools;
 pub(crate) mod scrubs;
+pub(crate) mod versions;
 
 pub use check::{Check, Checks, Health, Severity, View};
 

@@ -11,6 +11,7 @@
 //! monmap/<epoch>  mgrmap  fsmap               encoded maps
 //! fs/metadata/<gid>                           JSON object: facts that a metadata server reported
 //! meta/global-id                              decimal: the first global id that was never reserved
+//! cluster-version                             decimal: the cluster version, if it was ever raised
 //! version/<group>                             decimal; compared by every transaction
 //! present/<monitor>  leader                   JSON; go with the lease of a monitor
 //! clock                                       JSON: a recent reading of the leader's clock
@@ -55,6 +56,7 @@ impl VersionGroup {
 pub const OSDMAP_FULL: &str = "osdmap/full/";
 pub const SECRETS: &str = "secrets";
 pub const GLOBAL_ID: &str = "meta/global-id";
+pub const CLUSTER_VERSION: &str = "cluster-version";
 pub const MGRMAP: &str = "mgrmap";
 pub const FSMAP: &str = "fsmap";
 pub const LEADER: &str = "leader";

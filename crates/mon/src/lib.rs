@@ -34,6 +34,7 @@ mod autoscale;
 pub mod balancer;
 mod bootstrap;
 mod change;
+mod cluster_version;
 pub mod command;
 mod commands;
 mod crashes;

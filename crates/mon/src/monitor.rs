@@ -118,7 +118,6 @@ impl Monitor {
         let mut monitor = Monitor {
             connector: connector(&settings),
             services: Services::new(&settings),
-            settings,
             identity,
             registries: Registries::new(registry(), daemon_registry()),
             running: Running::default(),
@@ -132,7 +131,8 @@ impl Monitor {
             candidacy,
             relay: Relay::default(),
             proxies: Proxies::default(),
-            pipeline: Pipeline::new(),
+            pipeline: Pipeline::new(settings.served),
+            settings,
             acts: VecDeque::new(),
             outputs: VecDeque::new(),
             next_tick: None,

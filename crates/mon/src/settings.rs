@@ -2,7 +2,7 @@
 
 use auth::CephxPolicy;
 use std::collections::BTreeMap;
-use types::EntityAddrVec;
+use types::{EntityAddrVec, ServedVersions};
 
 /// How clients authenticate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,4 +32,6 @@ pub struct Settings {
     pub services: BTreeMap<String, String>,
     /// Shown by `node ls` and in the daemon's metadata.
     pub hostname: String,
+    /// The cluster versions that the monitor serves.
+    pub served: ServedVersions,
 }

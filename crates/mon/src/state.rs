@@ -21,6 +21,7 @@ mod managers;
 mod members;
 mod osd;
 mod values;
+mod version;
 
 pub use clock::LeaderClock;
 pub use config::{Overrides, parse_switch, shown_option, stored_option};
@@ -49,7 +50,7 @@ pub const LOG_ENTRIES_KEPT: usize = 1000;
 pub const CONFIG_HISTORY_KEPT: usize = 200;
 
 /// All keys of the store, by part, except the versions of groups.
-const PARTS: [&[Key]; 8] = [
+const PARTS: [&[Key]; 9] = [
     osd::KEYS,
     auth::KEYS,
     config::KEYS,
@@ -58,6 +59,7 @@ const PARTS: [&[Key]; 8] = [
     managers::KEYS,
     images::KEYS,
     fs::KEYS,
+    version::KEYS,
 ];
 
 fn kinds() -> impl Iterator<Item = &'static Key> {
@@ -220,6 +222,7 @@ mod tests {
             mds_metadata(4109),
             HEALTH_MUTES.to_owned(),
             GLOBAL_ID.to_owned(),
+            CLUSTER_VERSION.to_owned(),
             SECRETS.to_owned(),
         ];
         for key in keys {

@@ -3,6 +3,7 @@
 mod console;
 mod control;
 mod generate;
+mod host;
 mod image;
 mod mds;
 mod monitors;
@@ -17,6 +18,7 @@ mod values;
 pub use console::ConsoleArgs;
 pub use control::{CollectArgs, ControlCommand, MoveArgs, RebuildArgs};
 pub use generate::GenerateCommand;
+pub use host::{HostCommand, RestartArgs};
 pub use image::{
     CreateArgs, ExportArgs, FeatureCommand, ImageCommand, ImagePoolArgs, ImportArgs, InfoArgs,
     MoveImageArgs, ObjectMapCommand, ResizeArgs, ShapeArgs, UsageArgs,
@@ -77,7 +79,7 @@ pub enum Command {
         command: ImageCommand,
     },
     Nbd(NbdArgs),
-    /// Make clusters that span machines
+    /// Make clusters that span machines, and finalize their upgrades
     Cluster {
         #[command(subcommand)]
         command: ClusterCommand,
@@ -96,6 +98,11 @@ pub enum Command {
     Mds {
         #[command(subcommand)]
         command: MdsCommand,
+    },
+    /// Look after the daemons of this machine
+    Host {
+        #[command(subcommand)]
+        command: HostCommand,
     },
     /// Look after the store of the control plane
     Control {

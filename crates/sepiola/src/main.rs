@@ -10,6 +10,7 @@ mod daemon_files;
 mod daemons;
 mod down;
 mod generate;
+mod host;
 mod image;
 mod image_worker;
 mod journal;
@@ -61,6 +62,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Image { command } => image::run(&command),
         Command::Nbd(args) => nbd::serve(&args),
         Command::Cluster { command } => monitors::run_cluster(&command),
+        Command::Host { command } => host::run(&command),
         Command::Mon { command } => monitors::run(&command),
         Command::Osd { command } => osd::run(&command),
         Command::Mds { command } => mds::run(&command),

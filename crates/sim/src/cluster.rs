@@ -145,6 +145,7 @@ fn monitor(scenario: &Scenario, rank: usize, control: &Shared, seed: u64) -> Nod
         cephx: CephxPolicy::default(),
         services: Default::default(),
         hostname: "virtual".to_owned(),
+        served: types::ServedVersions::OWN,
     };
     let process = MonitorProcess::new(settings, ControlDisk::new(control, seed));
     let presence = Presence {

@@ -361,7 +361,8 @@ impl Scenario {
     }
 
     fn bound_pieces(&mut self) {
-        self.trials.bound_pieces(&self.load, self.disks.slow.is_some());
+        let longest = self.load.reach.offset_max + self.load.reach.long_max;
+        self.trials.bound_pieces(longest, self.load.has_image, self.disks.slow.is_some());
     }
 
     /// Special traits of the seed besides its drawn faults.

@@ -5,7 +5,6 @@
 
 use crate::fault::Kind;
 use crate::fault_mix::FaultMix;
-use crate::scenario::LoadShape;
 use stdx::Prng;
 
 const TRIALS: u64 = 0x7472_6961_6c73;
@@ -183,10 +182,9 @@ impl Trials {
 
     /// Gives pieces a size by that of the objects of clients. A slow device takes two seconds per piece; the
     /// seed must not time out.
-    pub(crate) fn bound_pieces(&mut self, load: &LoadShape, is_slow: bool) {
-        let longest = load.reach.offset_max + load.reach.long_max;
+    pub(crate) fn bound_pieces(&mut self, longest: u64, has_image: bool, is_slow: bool) {
         let pieces_max = if is_slow { PIECES_SLOW_MAX } else { PIECES_MAX };
-        let least = if load.has_image { IMAGE_PIECE_MIN } else { longest / pieces_max };
+        let least = if has_image { IMAGE_PIECE_MIN } else { longest / pieces_max };
         let osd::Sizes { groups, copy_chunk_max, .. } = &mut self.sizes;
         groups.piece_data_max = groups.piece_data_max.max(least);
         *copy_chunk_max = (*copy_chunk_max).max(least);

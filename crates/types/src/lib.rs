@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 mod addr;
+mod cluster_version;
 mod entity;
 pub mod errno;
 pub mod features;
@@ -17,6 +18,7 @@ mod time;
 mod version;
 
 pub use addr::{AddrType, EntityAddr, EntityAddrVec, ParseAddrError};
+pub use cluster_version::{ClusterVersion, ParseServedVersionsError, ServedVersions};
 pub use entity::{EntityName, EntityType, ParticipantName};
 pub use errno::Errno;
 pub use ids::{Epoch, OsdId, PgId, PoolId, SnapId, Uuid};

@@ -1,5 +1,6 @@
 //! `status`, `health` and other summaries of the cluster.
 
+use super::mon::releases;
 use super::pg::shortfalls;
 use super::{mds, progress, services};
 use crate::command::{Answer, Command, Context, Refusal, command, number};
@@ -378,12 +379,11 @@ fn version(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn versions(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let osds = osd_versions(context.state);
-    let (mons, mgrs) = (context.state.monmap.ranks.len(), 1);
     let osd_versions = osds.iter().map(String::as_str);
-    let own = std::iter::repeat_n(crate::VERSION, mons + mgrs);
+    let mons: Vec<&str> = releases(context).collect();
     let mut value = json!({
-        "mon": { crate::VERSION: mons },
-        "mgr": { crate::VERSION: mgrs },
+        "mon": count_values(mons.iter().copied()),
+        "mgr": { crate::VERSION: 1 },
     });
     if !osds.is_empty() {
         value["osd"] = count_values(osd_versions.clone());
@@ -398,7 +398,11 @@ fn versions(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     }
     let of_services = services.into_iter().flat_map(|(_, versions)| versions);
     value["overall"] = count_values(
-        own.chain(osd_versions).chain(servers.iter().map(String::as_str)).chain(of_services),
+        mons.into_iter()
+            .chain([crate::VERSION])
+            .chain(osd_versions)
+            .chain(servers.iter().map(String::as_str))
+            .chain(of_services),
     );
     Ok(context.json(&value))
 }

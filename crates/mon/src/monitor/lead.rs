@@ -139,6 +139,8 @@ impl Monitor {
             hostname: self.settings.hostname.clone(),
             manager: self.settings.mgr_name.clone(),
             host_facts: self.identity.host_facts.clone(),
+            release: crate::VERSION.to_owned(),
+            cluster_versions: self.settings.served.to_string(),
         };
         let misses_leader = self.relay.misses_leader(now);
         let token = || self.pipeline.token();

@@ -32,6 +32,7 @@ pub(super) use queue::{Load, PATIENCE};
 pub(super) use reading::Leaving;
 pub(super) use rejection::Rejection;
 
+use crate::cluster_version::check_served;
 use crate::high_water::HighWater;
 use crate::job::{Effects, Job, OsdJob};
 use crate::keys::{self, VersionGroup};
@@ -44,7 +45,7 @@ use queue::{Jobs, is_overdue};
 use reading::Reading;
 use std::time::Duration;
 use sync::{InFlight, Reload, Sync};
-use types::{Epoch, OsdId};
+use types::{Epoch, OsdId, ServedVersions};
 use went_back::{ClaimedMaps, LoadVerdict, is_older};
 
 /// Pause before the store is read again after a failure; doubles with each failure in a row.
@@ -69,6 +70,7 @@ pub(super) struct Pipeline {
     claimed_maps: ClaimedMaps,
     /// The newest state of the store that earlier runs have seen.
     high_water: HighWater,
+    served: ServedVersions,
     failures: Failures,
     operations: Operations,
 }
@@ -107,7 +109,7 @@ impl Pipeline {
     }
 
     /// A pipeline that has not read the store yet.
-    pub fn new() -> Self {
+    pub fn new(served: ServedVersions) -> Self {
         Pipeline {
             jobs: Jobs::default(),
             newest_token: 0,
@@ -119,6 +121,7 @@ impl Pipeline {
             reading: Reading::default(),
             claimed_maps: ClaimedMaps::default(),
             high_water: HighWater::default(),
+            served,
             failures: Failures::default(),
             operations: Operations::default(),
         }
@@ -351,6 +354,10 @@ impl Pipeline {
         };
         // A monitor can read its own writes.
         state.follow(&std::mem::take(&mut self.reload.committed));
+        if let Err(error) = check_served(self.served, &state) {
+            self.pause_unreadable(now, &[error]);
+            return None;
+        }
         self.failures.note_decoded();
         self.note_read();
         self.sync = Sync::Current;

@@ -4,6 +4,7 @@
 use super::pipeline::{Rejection, Settled};
 use super::{Input, Monitor, Phase, subscriptions};
 use crate::change::Change;
+use crate::cluster_version::check_served;
 use crate::command::{Answer, Context, Refusal};
 use crate::commands::admission::{self, Admitted};
 use crate::health::{View, health};
@@ -186,7 +187,8 @@ impl Monitor {
     }
 
     fn apply(&mut self, now: Time, events: &[Event]) {
-        let unreadable = self.state.follow(events);
+        let mut unreadable = self.state.follow(events);
+        unreadable.extend(check_served(self.settings.served, &self.state).err());
         self.services.follow(&self.state);
         if !unreadable.is_empty() {
             self.pipeline.pause_unreadable(now, &unreadable);

@@ -4,8 +4,8 @@
 //! unknown moment of the round trip, so it is accurate to half of that.
 
 use crate::change::Change;
-use crate::commands::{misc, mon};
-use crate::health::monitors;
+use crate::commands::{cluster_version, misc, mon};
+use crate::health::{monitors, versions};
 use crate::keys;
 use crate::live::Skew;
 use crate::service::{Catalog, Cx, Family, Intake, Pattern, Reader, Role, Service, Topic, Via};
@@ -29,8 +29,12 @@ pub(super) const CATALOG: Catalog = Catalog {
         excludes_others: false,
     }],
     messages: &[Intake { kind: MonGetMap::KIND, via: Via::Here }],
-    commands: &[Family(4, mon::COMMANDS), Family(44, misc::COMMANDS)],
-    checks: &[monitors::check],
+    commands: &[
+        Family(4, mon::COMMANDS),
+        Family(44, misc::COMMANDS),
+        Family(50, cluster_version::COMMANDS),
+    ],
+    checks: &[monitors::check, versions::check],
 };
 
 /// Interval at which clocks are compared.

@@ -12,7 +12,7 @@ use maps::{FsMap, MdsGid, MgrMap, MonMap, OsdMap};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EntityName, Epoch, OsdId};
+use types::{ClusterVersion, EntityName, Epoch, OsdId, ServedVersions};
 use wire::LogEntry;
 
 /// Number of old OSD maps that are kept as full maps, besides incrementals.
@@ -160,7 +160,7 @@ pub struct Images {
     pub schedules: BTreeMap<(String, String), Schedule>,
 }
 
-/// The monitors that run.
+/// The monitors that run, and the version of the cluster that all daemons are part of.
 #[derive(Debug, Clone, Default)]
 pub struct Members {
     /// The monitor that owns the timers, if there is one.
@@ -169,6 +169,8 @@ pub struct Members {
     pub clock: Option<LeaderClock>,
     /// The live monitors by name.
     pub present: BTreeMap<String, Presence>,
+    /// Bounds what daemons may write.
+    pub cluster_version: ClusterVersion,
 }
 
 /// A muted health check.
@@ -202,6 +204,19 @@ pub struct Presence {
     /// Facts about its host; empty for a monitor of an older release.
     #[serde(default)]
     pub host_facts: BTreeMap<String, String>,
+    /// Its release, as `ceph versions` shows it; empty for a monitor of an older release.
+    #[serde(default)]
+    pub release: String,
+    /// The cluster versions that it serves, as text; empty for a monitor of an older release.
+    #[serde(default)]
+    pub cluster_versions: String,
+}
+
+impl Presence {
+    /// The cluster versions that the monitor serves.
+    pub fn served(&self) -> ServedVersions {
+        self.cluster_versions.parse().unwrap_or(ServedVersions::UNSAID)
+    }
 }
 
 /// The keys of one kind: those that begin with the same name.

@@ -34,6 +34,8 @@ pub struct Cluster {
     pub rivals: VecDeque<Transaction>,
     /// Metadata keys by which OSDs state their features when they boot.
     pub abilities: Vec<&'static str>,
+    /// Further facts of OSDs that boot.
+    pub facts: Vec<(&'static str, &'static str)>,
     /// If set, the store answers but refuses writes, for this reason.
     pub refuses_writes: Option<String>,
     /// If set, the store refuses for good all transactions that write keys with this in their name.
@@ -81,6 +83,7 @@ pub fn settings() -> Settings {
         cephx: auth::CephxPolicy::default(),
         services: Default::default(),
         hostname: "alpha".to_owned(),
+        served: types::ServedVersions::OWN,
     }
 }
 
@@ -115,6 +118,7 @@ impl Cluster {
             paused: BTreeSet::new(),
             rivals: VecDeque::new(),
             abilities: Vec::new(),
+            facts: Vec::new(),
             refuses_writes: None,
             never_takes: None,
             commits: 0,
@@ -271,6 +275,7 @@ impl Cluster {
         let metadata = metadata
             .into_iter()
             .chain(abilities)
+            .chain(self.facts.iter().copied())
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let other = |port: i32| addrs(&format!("v2:127.0.0.1:{}/{nonce}", port + osd));
         let boot = OsdBoot {

@@ -8,7 +8,7 @@ use engine::{ConnId, ConnectTarget, Duration, Output, Policy, Time};
 use maps::OsdMap;
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
-use types::{EntityAddrVec, EntityType, Epoch, OsdId, ParticipantName, PgId};
+use types::{EntityAddrVec, EntityType, Epoch, OsdId, ParticipantName, PgId, ServedVersions};
 use wire::internal::RotatingSecretsRequest;
 use wire::{
     MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdFailure, OsdMarkMeDown, OsdPgTemp,
@@ -156,6 +156,7 @@ impl MonitorLink {
             ("ceph_release", "reef".to_owned()),
             ("hb_front_addr", config.addrs.to_string()),
             ("hb_back_addr", config.addrs.to_string()),
+            (ServedVersions::FACT, ServedVersions::OWN.to_string()),
         ];
         let shards = config.holds_shards.then(|| ("holds_shards", "1".to_owned()));
         let metadata = metadata.into_iter().chain(shards);

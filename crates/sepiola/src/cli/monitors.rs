@@ -1,7 +1,7 @@
 //! Syntax of `sepiola mon` and `sepiola cluster`.
 
 use super::control::EtcdArgs;
-use access::AuthMode;
+use access::{AuthMode, ClusterArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -17,6 +17,10 @@ pub enum MonCommand {
 pub enum ClusterCommand {
     /// Make a new cluster on an etcd: its id, its keys, its first maps
     Create(ClusterCreateArgs),
+    /// Show the cluster version, and which ones its daemons serve
+    Version(ClusterArgs),
+    /// Raise the cluster version when all daemons run a new release; older daemons cannot join any more
+    Finalize(ClusterArgs),
 }
 
 /// `sepiola mon create`

@@ -91,6 +91,7 @@ impl MonMember {
             cephx: CephxPolicy::default(),
             services: services.map(|(name, url)| (name.to_owned(), url)).collect(),
             hostname: hostname(),
+            served: types::ServedVersions::OWN,
         };
         let mark = mark::load(&self.dir)?;
         let mut monitor = Monitor::new(settings, random_bytes()?).with_high_water(mark);

@@ -4,6 +4,7 @@ mod create;
 mod directory;
 mod prepare;
 mod start;
+mod version;
 
 pub use create::{AUTH_OPTION, monmap_of};
 pub use directory::{MonSettings, check_name, write_conf};
@@ -23,5 +24,7 @@ pub fn run(command: &MonCommand) -> Result<()> {
 pub fn run_cluster(command: &ClusterCommand) -> Result<()> {
     match command {
         ClusterCommand::Create(args) => create::create(args),
+        ClusterCommand::Version(args) => version::show(args),
+        ClusterCommand::Finalize(args) => version::finalize(args),
     }
 }

@@ -92,7 +92,7 @@ impl Failures {
     /// Notes entries that cannot be decoded.
     pub fn note_undecodable(&mut self, now: Time, errors: &[CorruptKey]) {
         assert!(!errors.is_empty(), "an entry that cannot be decoded is named");
-        let reason = errors.iter().map(CorruptKey::to_string).collect::<Vec<_>>().join("; ");
+        let reason = errors.iter().map(describe).collect::<Vec<_>>().join("; ");
         if self.complaints.is_due(now, "unreadable", &reason) {
             tracing::error!(reason, "the control store is unreadable");
         }
@@ -123,4 +123,9 @@ impl Failures {
         }
         self.present.unread = None;
     }
+}
+
+/// `key x of the control store cannot be read: ...`
+fn describe(error: &CorruptKey) -> String {
+    error.source.as_ref().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

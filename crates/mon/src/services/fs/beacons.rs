@@ -6,6 +6,7 @@
 use super::plan;
 use super::publish::null_map;
 use crate::change::Change;
+use crate::cluster_version;
 use crate::file_systems::{DEBUG, ERROR, INFO, blocklist, fail, is_transition, roles};
 use crate::job::{Effects, FsJob, Job, ServiceJob};
 use crate::keys;
@@ -144,6 +145,10 @@ fn boot(
     if state.fs.map.roles.len() >= SERVERS_MAX {
         let (name, count) = (&beacon.name, SERVERS_MAX);
         tracing::warn!(name, "a metadata server is not taken: there are {count} already");
+        return None;
+    }
+    if let Some(reason) = cluster_version::refusal(state, &beacon.metadata) {
+        tracing::warn!(name = beacon.name, reason, "a metadata server may not boot");
         return None;
     }
     let earlier = state.fs.map.servers().find(|info| info.name == beacon.name);

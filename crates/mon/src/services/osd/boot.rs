@@ -2,6 +2,7 @@
 
 use super::membership::Membership;
 use crate::change::Change;
+use crate::cluster_version;
 use crate::commands::crush_create_or_move;
 use crate::failures::judge_past;
 use crate::job::{Boot, Effects};
@@ -70,6 +71,9 @@ fn refusal(
     }
     if boot.superblock.newest_map > map.epoch {
         return Some("it has a newer map than the control store; see CONTROL_STORE_WENT_BACK");
+    }
+    if let Some(reason) = cluster_version::refusal(cx.state, &boot.metadata) {
+        return Some(reason);
     }
     let has_shards = map.pools.values().any(Pool::is_erasure);
     if has_shards && !boot.metadata.contains_key(HOLDS_SHARDS) {

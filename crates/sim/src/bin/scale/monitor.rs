@@ -95,6 +95,7 @@ fn settings() -> Settings {
         cephx: CephxPolicy::default(),
         services: BTreeMap::new(),
         hostname: "virtual".to_owned(),
+        served: types::ServedVersions::OWN,
     }
 }
 
