@@ -8,6 +8,7 @@
 use crate::keys;
 use crate::state::{CorruptKey, State};
 use codec::{DecodeError, DecodeErrorKind};
+use maps::{Osd, OsdState};
 use std::collections::BTreeMap;
 use types::{ClusterVersion, ServedVersions};
 
@@ -56,16 +57,18 @@ pub fn check_served(served: ServedVersions, state: &State) -> Result<(), Corrupt
     Err(CorruptKey { key: keys::CLUSTER_VERSION.to_owned(), source })
 }
 
-/// All daemons that are part of the cluster. An OSD that never booted is none.
+/// All daemons that are part of the cluster. An OSD that never booted, or was destroyed, is none.
 pub fn daemons(state: &State) -> Vec<Daemon> {
     let mons = state.monmap.mons().map(|mon| Daemon {
         name: format!("mon.{}", mon.name),
         served: state.members.present.get(&mon.name).map(|present| present.served()),
     });
-    let osds = state.osdmap.existing_osds().filter_map(|(osd, _)| {
-        let facts = state.osd_metadata.get(&osd)?;
-        Some(Daemon { name: format!("osd.{osd}"), served: Some(served(facts)) })
-    });
+    let is_kept = |osd: &Osd| !osd.state.contains(OsdState::DESTROYED);
+    let osds =
+        state.osdmap.existing_osds().filter(|(_, osd)| is_kept(osd)).filter_map(|(id, _)| {
+            let facts = state.osd_metadata.get(&id)?;
+            Some(Daemon { name: format!("osd.{id}"), served: Some(served(facts)) })
+        });
     let servers = state.fs.map.servers().map(|server| Daemon {
         name: format!("mds.{}", server.name),
         served: Some(state.fs.metadata.get(&server.gid).map_or(ServedVersions::UNSAID, served)),

@@ -86,6 +86,20 @@ fn an_older_osd_joins_until_the_cluster_is_finalized() {
 }
 
 #[test]
+fn a_destroyed_osd_does_not_hold_up_the_end_of_an_upgrade() {
+    let mut cluster = upgraded_monitor();
+    (0..2).for_each(|osd| upgrade(&mut cluster, osd));
+    assert_eq!(finalize(&mut cluster).result, Errno::PERM.negative());
+    for prefix in ["osd down", "osd destroy"] {
+        let gone = json!({
+            "prefix": prefix, "ids": ["2"], "id": "2", "yes_i_really_mean_it": true,
+        });
+        assert_eq!(cluster.command(gone.clone()).result, 0, "{gone}");
+    }
+    assert_eq!(finalize(&mut cluster).result, 0);
+}
+
+#[test]
 fn an_osd_that_skips_a_release_does_not_join() {
     let mut cluster = Cluster::empty();
     cluster.facts = vec![(ServedVersions::FACT, "2-3")];

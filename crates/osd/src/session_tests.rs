@@ -4,7 +4,7 @@ mod budgets;
 mod capabilities;
 mod copies;
 mod early;
-mod lone;
+pub(crate) mod lone;
 mod store_failures;
 mod tell;
 

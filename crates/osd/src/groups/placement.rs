@@ -46,10 +46,12 @@ impl Groups {
             group.scrub.forget_order();
         }
         if group.pg.is_primary() && !was_primary {
-            // A primary that has just restarted may have been primary for clients since its `up_from`.
+            // A primary that has just restarted may have been primary for clients since its `up_from`. A copy
+            // that is new although no map was skipped, as that of another shard, was primary for none: what
+            // clients sent before its first map they send again, behind what an earlier primary has dropped.
             let up_from = group.pg.members().acting.iter().position(|osd| *osd == whoami);
             let up_from = up_from.map(|index| group.pg.members().up_from[index]);
-            let first = group.primary_since.is_none();
+            let first = group.primary_since.is_none() && change.is_gap;
             group.primary_since = if first { up_from } else { Some(change.epoch) };
         }
         group.pg.is_store_due() && !was_due
@@ -132,4 +134,38 @@ pub(crate) fn statuses(map: &OsdMap) -> Osds {
         dead_epoch: osd.xinfo.dead_epoch,
     };
     map.existing_osds().map(|(id, osd)| (id, status(osd))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session_tests::lone::config;
+
+    /// A copy of a shard whose first map, of epoch 20, makes this OSD the primary; it is up since epoch 3.
+    fn primary_since(is_gap: bool) -> Option<Epoch> {
+        let env = Env::new(config(true));
+        let own = env.whoami();
+        let shard = ShardId::at(1).expect("a shard");
+        let pg = PgShard { pg: PgId { pool: types::PoolId(1), seed: 0 }, shard };
+        let acting = vec![OsdId::NONE, own, OsdId(8)];
+        let code = ErasureCode::IsaVandermonde;
+        let layout = Layout::Erasure(ErasureLayout { data: 2, parity: 1, unit: 4096, code });
+        let members = Members { up: acting.clone(), acting, ..Members::default() };
+        let members = Members { up_from: vec![Epoch(3); 3], primary: Some(own), layout, ..members };
+        let osds = Default::default();
+        let change = MapChange { epoch: Epoch(20), osds, is_up: true, is_gap, is_new: false };
+        let mut groups = Groups::default();
+        groups.place(&env, &Leases::default(), true, pg, &change, members);
+        groups.get(pg).expect("it was just placed").primary_since
+    }
+
+    #[test]
+    fn a_copy_of_another_shard_takes_no_requests_that_an_earlier_primary_was_sent() {
+        assert_eq!(primary_since(false), Some(Epoch(20)));
+    }
+
+    #[test]
+    fn an_osd_that_has_skipped_maps_takes_requests_since_it_is_up() {
+        assert_eq!(primary_since(true), Some(Epoch(3)));
+    }
 }

@@ -47,9 +47,10 @@ fn requeue(s: &mut Service<'_>, keys: Vec<u64>) {
             false => dismiss(s, key),
         }
     }
-    // The tids of a client ascend in order of submission.
+    // The tids of a client ascend in order of submission. All have begun before those that wait, as for the end
+    // of `premerge`.
     requests.sort_unstable();
-    s.group.queues.waiting.extend(requests.into_iter().map(|(_, key)| key));
+    requests.into_iter().rev().for_each(|(_, key)| s.group.queues.waiting.push_front(key));
 }
 
 /// Drops a request that another OSD will answer, and shares the map with its client, which may
