@@ -75,6 +75,11 @@ impl Ranges {
         self.ranges.keys().copied().collect()
     }
 
+    /// Whether a client has any range.
+    pub fn has_any(&self, client: u64) -> bool {
+        self.ranges.keys().any(|(_, writer)| *writer == client)
+    }
+
     /// Forgets a range; whether there was one.
     pub fn remove(&mut self, ino: InodeId, client: u64) -> bool {
         self.ranges.remove(&(ino, client)).is_some()
@@ -112,6 +117,7 @@ mod tests {
         assert_eq!(ranges.durable(ino, 1), 0);
         assert!(ranges.recorded(ino, 1, 100));
         assert_eq!((ranges.durable(ino, 1), ranges.durable(ino, 2)), (100, 0));
+        assert_eq!((ranges.has_any(1), ranges.has_any(2)), (true, false));
         assert_eq!(ranges.remove_client(1), [ino]);
         assert!(!ranges.recorded(ino, 1, 200), "a range that was removed does not come back");
     }

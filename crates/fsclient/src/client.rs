@@ -262,6 +262,9 @@ impl FsClient {
                 self.lose_session();
                 self.session.open(&mut self.outputs);
             }
+            // A session has ended of which the client never learned, or that it has lost. The request for the
+            // next one may have been dropped with it; a second one does no harm.
+            SessionOp::CLOSE => self.session.open(&mut self.outputs),
             SessionOp::REJECT => {
                 self.session.reject();
                 self.is_shut_out |= message.flags & BLOCKLISTED != 0;

@@ -148,7 +148,7 @@ impl Session {
     }
 
     /// Whether an end that the server tells is that of this session: one that comes before the answer to a
-    /// request to open is about an earlier one.
+    /// request to open is about an earlier one, or about one of which the client never learned.
     pub(crate) fn may_end(&self) -> bool {
         self.state != State::Opening
     }

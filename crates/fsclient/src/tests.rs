@@ -253,6 +253,26 @@ fn a_lost_session_ends_what_was_asked_and_forgets_what_was_answered_early() {
 }
 
 #[test]
+fn a_client_that_opens_a_session_asks_again_when_an_earlier_one_ends() {
+    let mut world = World::new();
+    let end = ClientSession::new(SessionOp::CLOSE, 0).encode(SUPPORTED);
+    world.server_sends(end.clone());
+    assert_eq!(sent::<ClientSession>(&world.outputs()).len(), 1);
+    let mkdir = world.call(Call::Mkdir("d".to_owned()));
+    world.server_sends(end);
+    let asked = sent::<ClientSession>(&world.outputs());
+    assert_eq!(asked.iter().map(|(_, it)| it.op).collect::<Vec<_>>(), [SessionOp::REQUEST_OPEN]);
+    assert_eq!(world.client.sessions_lost(), 1);
+    // Each request is answered.
+    for _ in 0..2 {
+        world.server_sends(ClientSession::new(SessionOp::OPEN, 0).encode(SUPPORTED));
+    }
+    assert_eq!(sent::<ClientRequest>(&world.outputs()).len(), 1);
+    world.reply(1, ClientReply::plain(ClientOp::MKDIR, 0, 1));
+    assert_eq!(world.ended(), [(mkdir, Ok(Answer::Done))]);
+}
+
+#[test]
 fn a_capability_is_given_back_when_nothing_depends_on_it() {
     let mut world = World::new();
     let tid = world.create(CapBits::PIN | CapBits::FILE_READ | CapBits::FILE_SHARED);

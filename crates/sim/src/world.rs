@@ -268,6 +268,7 @@ impl World {
         if !self.disks.has_omitted() && !self.scenario.may_lose_data() {
             checks::check_findings(process);
         }
+        self.checks.note_shut_out(process);
         self.checks.check_quota(process);
         self.checks.check_issued(node, self.nodes.starts(node), process);
         checks::check_memory(process, self.scenario.network.is_wired);

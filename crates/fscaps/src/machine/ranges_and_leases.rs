@@ -49,6 +49,11 @@ impl LockMachine {
         self.ranges.durable(ino, client)
     }
 
+    /// Whether a client may have written to any file, or may be writing: it has a range.
+    pub fn has_range(&self, client: u64) -> bool {
+        self.ranges.has_any(client)
+    }
+
     /// A client that neither holds nor wants the right to write has no range.
     pub(super) fn tend_range(&mut self, ino: InodeId, client: u64) {
         if !self.writes(ino, client) && self.ranges.remove(ino, client) {

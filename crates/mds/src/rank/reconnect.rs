@@ -171,8 +171,7 @@ pub(crate) fn handle_message(
         ClientSession::KIND => {
             let body: ClientSession = decode_from_peer(message)?;
             match body.op {
-                // A new client waits.
-                SessionOp::REQUEST_OPEN => park(rank, peer, message),
+                SessionOp::REQUEST_OPEN => begin_anew(rank, peer, message),
                 _ => client_sessions::handle(rank, peer, body),
             }
         }
@@ -181,6 +180,22 @@ pub(crate) fn handle_message(
     }
     messages::forget_peer(rank, client);
     Ok(())
+}
+
+/// A client opens a session, and waits until others have come back. One that is awaited claims nothing: it
+/// never learned of the session that it has, or has lost it. That ends at once, unless data may be on its way
+/// to the OSDs: a client writes within its ranges only, so one without any sends none.
+fn begin_anew(rank: &mut Rank, peer: &ClientPeer, message: &Message) {
+    let client = peer.client;
+    if rank.awaited.as_ref().is_some_and(|awaited| awaited.has(client)) {
+        rank.log.set_author(None);
+        if rank.caps.has_range(client) {
+            return client_sessions::drop_unheard(rank, client);
+        }
+        tracing::info!(client, "a client claims nothing and opens a new session");
+        client_sessions::end(rank, client, 0);
+    }
+    park(rank, peer, message);
 }
 
 fn park(rank: &mut Rank, peer: &ClientPeer, message: &Message) {

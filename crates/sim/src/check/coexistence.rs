@@ -1,7 +1,9 @@
 //! Capabilities of clients on a file: those that contradict each other never exist at the same time. Of a
 //! client that was shut out, capabilities do not count: the OSDs refuse what it does with them.
 
+use maps::OsdMap;
 use std::collections::BTreeMap;
+use types::EntityAddrVec;
 use wire::CapBits;
 
 /// Bits of the group F that no other client may have any bit beside.
@@ -17,6 +19,30 @@ const SIMPLE: [(CapBits, CapBits); 3] = [
 
 /// Bits that clients hold, by inode: each client with its bits.
 pub type Holders = BTreeMap<u64, Vec<(u64, CapBits)>>;
+
+/// Clients that were shut out, by the newest OSD map that any monitor has had: it counts also while all
+/// monitors that had it are down.
+#[derive(Default)]
+pub struct ShutOut {
+    /// The epoch of that map, and what it says of clients.
+    newest: OsdMap,
+}
+
+impl ShutOut {
+    /// A monitor has this map.
+    pub fn note(&mut self, map: &OsdMap) {
+        if map.epoch > self.newest.epoch {
+            let (blocklist, range_blocklist) = (map.blocklist.clone(), map.range_blocklist.clone());
+            let epoch = map.epoch;
+            self.newest = OsdMap { epoch, blocklist, range_blocklist, ..OsdMap::default() };
+        }
+    }
+
+    /// Whether a client with these addresses is shut out.
+    pub fn has(&self, addrs: &EntityAddrVec) -> bool {
+        self.newest.is_any_blocklisted(addrs)
+    }
+}
 
 /// Checks all inodes.
 ///
@@ -50,6 +76,23 @@ fn contradict(one: CapBits, other: CapBits) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use types::{EntityAddr, Epoch, UTime};
+
+    #[test]
+    fn a_client_stays_shut_out_while_no_monitor_has_the_map_that_says_so() {
+        let client: EntityAddr = "v2:10.0.0.2:0/77".parse().unwrap();
+        let addrs = EntityAddrVec(vec![client]);
+        let mut map = OsdMap { epoch: Epoch(20), ..OsdMap::default() };
+        map.blocklist.insert("any:10.0.0.2:0/77".parse().unwrap(), UTime::ZERO);
+        let mut shut_out = ShutOut::default();
+        assert!(!shut_out.has(&addrs));
+        shut_out.note(&map);
+        // A monitor starts again, and has read only a part of the control store.
+        shut_out.note(&OsdMap { epoch: Epoch(19), ..OsdMap::default() });
+        assert!(shut_out.has(&addrs));
+        shut_out.note(&OsdMap { epoch: Epoch(21), ..OsdMap::default() });
+        assert!(!shut_out.has(&addrs), "the entry was removed");
+    }
 
     #[test]
     fn a_writer_and_one_who_caches_contradict_each_other() {

@@ -1,12 +1,13 @@
 //! Checks of the whole cluster after each step of a process. A violation is a panic, which fails the seed.
 
+use crate::check::coexistence::ShutOut;
 use crate::check::committed::Committed;
 use crate::check::issued::Issued;
 use crate::check::memory;
 use crate::node::NodeId;
 use crate::process::Process;
 use maps::{OsdMap, Pool, PoolFlags};
-use types::{Epoch, PoolId};
+use types::{EntityAddrVec, Epoch, PoolId};
 
 /// A pool whose expected size determines its number of groups.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,7 @@ pub struct Steady {
 pub struct Checks {
     issued: Issued,
     committed: Committed,
+    shut_out: ShutOut,
     /// The pool that exceeds its quota, with the epoch of the map that says so.
     over_quota: Option<(PoolId, Epoch)>,
     /// The pool with a constant number of groups, once it exists.
@@ -78,6 +80,16 @@ impl Checks {
         if let Some(map) = map {
             agreed(self.issued.note_map(node, starts, map));
         }
+    }
+
+    /// Notes clients that the map of a monitor shuts out.
+    pub fn note_shut_out(&mut self, process: &dyn Process) {
+        monitor_map(process).into_iter().for_each(|map| self.shut_out.note(map));
+    }
+
+    /// Whether the OSDs refuse what a process with these addresses does.
+    pub fn is_shut_out(&self, addrs: &EntityAddrVec) -> bool {
+        self.shut_out.has(addrs)
     }
 
     /// Looks for copies that did not get the maps of some time.

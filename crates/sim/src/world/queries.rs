@@ -15,10 +15,8 @@ impl World {
     /// Capabilities of all clients of the file system but those that are shut out.
     pub fn held_caps(&self) -> Holders {
         let mut held = Holders::new();
-        let map = self.newest_map();
         for node in &self.cast.file_clients {
-            let addrs = &self.nodes.presences()[*node].addrs;
-            if map.is_some_and(|map| map.is_any_blocklisted(addrs)) {
+            if self.checks.is_shut_out(&self.nodes.presences()[*node].addrs) {
                 continue;
             }
             let client = self.nodes.process(*node).as_file_client();

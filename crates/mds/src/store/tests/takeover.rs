@@ -22,6 +22,46 @@ fn a_client_that_came_back_and_is_lost_while_others_are_awaited_opens_a_new_sess
     assert_eq!(world.clients[&1].sessions.len(), told, "its messages ended with its session");
 }
 
+fn opens() -> Message {
+    let features = FeatureBits(u64::MAX);
+    ClientSession { features, ..ClientSession::new(SessionOp::REQUEST_OPEN, 0) }.encode(0)
+}
+
+#[test]
+fn an_awaited_client_that_opens_a_session_is_awaited_no_longer() {
+    let mut world = World::new(&[1]);
+    world.crash(0);
+    world.finish();
+    let now = world.now;
+    reconnect::begin(world.rank(), now);
+    world.send(1, &opens());
+    world.finish();
+    let now = now + Duration::from_secs(1);
+    assert!(reconnect::is_reconnected(world.rank(), now));
+    assert_eq!(evictions::next(world.rank(), now), None, "it has nothing that it could write by");
+    world.activate();
+    world.finish();
+    let sessions = &world.clients[&1].sessions;
+    assert_eq!(sessions[..], [SessionOp::OPEN, SessionOp::CLOSE, SessionOp::OPEN]);
+    let tid = world.ask(1, mkdir("a"));
+    world.finish();
+    assert_eq!(world.clients[&1].answers, [(tid, 0)]);
+}
+
+#[test]
+fn an_awaited_client_that_may_write_is_shut_out_before_it_opens_a_session() {
+    let (mut world, _) = shared_file_after_a_crash(false);
+    world.send(1, &opens());
+    assert_eq!(world.clients[&1].sessions, [SessionOp::OPEN]);
+    assert_eq!(world.evict(), 1, "without delay: its writes may be on their way");
+    assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
+    world.send(1, &opens());
+    world.claim(2);
+    world.activate();
+    world.finish();
+    assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::OPEN));
+}
+
 #[test]
 fn a_successor_keeps_evicted_clients_out() {
     let (mut world, ino) = shared_file_after_a_crash(false);
