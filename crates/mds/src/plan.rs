@@ -57,6 +57,15 @@ pub(crate) struct ShownPast {
     pub snap: Option<SnapId>,
     /// The entry by which it was found in the snapshot: clients find it again by that.
     pub entry: Option<(Ino, Bytes)>,
+    /// Names that lead to it from the directory of the snapshot.
+    pub names: Vec<Bytes>,
+}
+
+impl ShownPast {
+    /// A directory, of which the request says or tells the snapshot.
+    pub(crate) fn of_directory(ino: Ino) -> Self {
+        ShownPast { ino, snap: None, entry: None, names: Vec::new() }
+    }
 }
 
 /// A request, as it is executed now.
