@@ -5,7 +5,7 @@ use crate::{Ino, Inode, PastKey, Realm, Snapshot, Tree};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use types::SnapId;
+use types::{SnapId, UTime};
 
 /// A place in the past: the last snapshot that shows something, and the part behind which the place is.
 pub type TrimPlace = (SnapId, Option<PastKey>);
@@ -78,6 +78,17 @@ pub(crate) fn realm_part(tree: &Tree, ino: Ino) -> Option<&Realm> {
     tree.get(ino)?.policy.realm.as_ref()
 }
 
+/// The realm that an inode becomes. Its `.snap` has had the attributes of that of the realm around it.
+pub fn new_realm(tree: &Tree, ino: Ino) -> Realm {
+    let around = realm_part(tree, realm_of(tree, ino));
+    let made = tree.get(Ino::ROOT).map_or(UTime::ZERO, |root| root.btime);
+    Realm {
+        last_modified: around.map_or(made, |realm| realm.last_modified),
+        change_attr: around.map_or(0, |realm| realm.change_attr),
+        ..Realm::default()
+    }
+}
+
 pub(crate) fn is_nameless(tree: &Tree, ino: Ino) -> bool {
     ino != Ino::ROOT && tree.home(ino).is_none()
 }
@@ -125,9 +136,9 @@ pub(crate) fn has_own(tree: &Tree, directory: Ino) -> bool {
     realm_part(tree, directory).is_some_and(|realm| !realm.snaps.is_empty())
 }
 
-/// Whether anything is kept for snapshots.
-pub fn keep_past(tree: &Tree) -> bool {
-    tree.past().len() > 0
+/// Number of entries and inodes that are kept for snapshots.
+pub fn kept(tree: &Tree) -> usize {
+    tree.past().len()
 }
 
 /// Whether a directory exists, or snapshots show entries of it.

@@ -7,7 +7,7 @@ use crate::plan::{Shown, ShownPast};
 use crate::replies::{inode_bytes, no_lease, past_stat};
 use bytes::Bytes;
 use fscaps::snapshot_caps;
-use namespace::snapshots::{inode_at, keep_past, listed, stale};
+use namespace::snapshots::{inode_at, listed, stale};
 use namespace::{Context, Done, Ino, Operation, PageStart};
 use std::collections::BTreeSet;
 use types::{PoolId, SnapId};
@@ -137,8 +137,8 @@ pub(super) fn restore(rank: &mut Rank) {
         rank.purges.snapshots.new.add_stored(snap.0);
     }
     rank.purges.snapshots.trim_from = (!rank.tree.snap_numbers().removed.is_empty()
-        || keep_past(&rank.tree))
-    .then_some((SnapId(0), None));
+        || namespace::snapshots::kept(&rank.tree) > 0)
+        .then_some((SnapId(0), None));
 }
 
 /// The next snapshot whose data OSDs should remove, with the pools that may have some.
@@ -159,9 +159,14 @@ pub(crate) fn removed(rank: &mut Rank, snap: SnapId) {
     rank.log.close();
 }
 
-/// Forgets a part of what was kept for snapshots that are gone.
-pub(crate) fn trim(rank: &mut Rank) {
-    let Some(from) = rank.purges.snapshots.trim_from.take() else { return };
+/// Rows that are kept for snapshots, and removed snapshots of which OSDs may not know.
+pub(crate) fn kept(rank: &Rank) -> usize {
+    namespace::snapshots::kept(&rank.tree) + rank.tree.snap_numbers().removed.len()
+}
+
+/// Forgets a part of what was kept for snapshots that are gone; returns whether there may be more.
+pub(crate) fn trim(rank: &mut Rank) -> bool {
+    let Some(from) = rank.purges.snapshots.trim_from.take() else { return false };
     let (keys, next) = stale(&rank.tree, &from, TRIMMED_AT_ONCE);
     rank.purges.snapshots.trim_from = next;
     if !keys.is_empty() {
@@ -170,4 +175,5 @@ pub(crate) fn trim(rank: &mut Rank) {
         trimmed.expect("nothing refuses to be forgotten");
         rank.log.close();
     }
+    rank.purges.snapshots.trim_from.is_some()
 }

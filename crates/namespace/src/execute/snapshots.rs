@@ -36,7 +36,7 @@ fn check_snapshot_name(name: &Bytes) -> Result<(), Errno> {
 fn directory(tree: &Tree, ino: Ino) -> Result<(Inode, Realm), Errno> {
     tree.check_directory(ino)?;
     let inode = tree.get(ino).filter(|inode| inode.nlink > 0).ok_or(Errno::NOENT)?.clone();
-    let realm = inode.policy.realm.clone().unwrap_or_default();
+    let realm = inode.policy.realm.clone().unwrap_or_else(|| snapshots::new_realm(tree, ino));
     Ok((inode, realm))
 }
 
@@ -53,7 +53,9 @@ fn changed(
     context: &Context,
 ) -> Done {
     let mut inode = inode;
-    inode.policy.realm = Some(realm);
+    let (last_modified, change_attr) =
+        (realm.last_modified.max(context.now), realm.change_attr + 1);
+    inode.policy.realm = Some(Realm { last_modified, change_attr, ..realm });
     inode.touch(context.now);
     let target = Some(inode.ino);
     let records = vec![Record::Snapshots(numbers), image_record(tree, inode)];
@@ -178,7 +180,11 @@ pub(super) fn flush(
     let follows = follows.min(snapshots::last(tree));
     let mut records = Vec::new();
     let behind = SnapId(follows.0.saturating_add(1));
-    let versions = tree.past().versions_from(ino, behind);
+    // Those that no snapshot shows any more are left alone, as the snapshot of the flush may be gone, too.
+    let is_shown = |(last, old): &(SnapId, &Inode)| {
+        snapshots::is_shown(tree, follows.max(old.policy.after), *last)
+    };
+    let versions = tree.past().versions_from(ino, behind).filter(is_shown);
     let versions = versions.take(if is_of_snapshot { 1 } else { usize::MAX });
     for (last, old) in versions {
         let after = split(tree, old, follows, &mut records);
