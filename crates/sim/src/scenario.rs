@@ -390,6 +390,8 @@ impl Scenario {
             ("an image with shards", self.load.has_image && self.image_place().data_pool.is_some()),
             ("snapshots", self.load.has_snapshots),
             ("a file system", self.file_system.is_some()),
+            ("quotas of directories", self.file_system.is_some_and(|it| it.has_quotas)),
+            ("snapshots of directories", self.file_system.is_some_and(|it| it.has_snapshots)),
             ("a disk replaced in the end", self.disks.replaced.is_some()),
             ("an OSD leaves in the end", self.cluster.leaver.is_some()),
             ("rot in the end", self.disks.rotten.is_some()),
