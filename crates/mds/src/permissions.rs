@@ -227,14 +227,16 @@ impl Client {
     /// Whether a snapshot may be shown: by the path that leads to its directory today and on in it, and by
     /// owner and mode that the inode had.
     fn may_show(&self, tree: &Tree, caller: Caller<'_>, op: ClientOp, plan: &Plan) -> bool {
-        let (Some(past), Some(directory)) = (&plan.shown.past, plan.told_of) else { return true };
-        let Some(snap) = past.snap else { return true };
+        let (Some(snapshot), Some(directory)) = (&plan.shown.snapshot, plan.told_of) else {
+            return true;
+        };
+        let Some(snap) = snapshot.snap else { return true };
         let (Some(mut path), Some(inode)) =
-            (names(tree, directory), snapshots::inode_at(tree, past.ino, snap))
+            (names(tree, directory), snapshots::inode_at(tree, snapshot.ino, snap))
         else {
             return false;
         };
-        path.extend(past.names.iter().map(|name| &name[..]));
+        path.extend(snapshot.names.iter().map(|name| &name[..]));
         let reads = [ClientOp::OPEN, ClientOp::READDIR].contains(&op);
         self.allows_at(caller, &path, inode, InodeAccess { reads, ..InodeAccess::default() })
     }
@@ -315,11 +317,11 @@ fn accesses_of(tree: &Tree, request: &ClientRequest, plan: &Plan) -> Vec<(Ino, I
             Operation::Forget { .. }
             | Operation::FlushBehind { .. }
             | Operation::ConfirmRemoved { .. }
-            | Operation::TrimPast { .. } => {}
+            | Operation::TrimOldVersions { .. } => {}
         }
     }
     // The inode of a snapshot has its own check.
-    let told_of = plan.told_of.filter(|_| plan.shown.past.is_none());
+    let told_of = plan.told_of.filter(|_| plan.shown.snapshot.is_none());
     accesses.extend(told_of.map(|ino| (ino, InodeAccess::default())));
     // An inode that the request is about to create is in no tree yet.
     let shown = plan.shown.target.filter(|ino| tree.get(*ino).is_some());

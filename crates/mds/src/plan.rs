@@ -45,12 +45,12 @@ pub(crate) struct Shown {
     /// The operation's own part of the reply.
     pub told: Option<Bytes>,
     /// An inode as a snapshot shows it; instead of the inode, or beside it for a page of `.snap`.
-    pub past: Option<ShownPast>,
+    pub snapshot: Option<ShownSnapshot>,
 }
 
 /// An inode, or what is in it, as a snapshot shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ShownPast {
+pub(crate) struct ShownSnapshot {
     /// The inode.
     pub ino: Ino,
     /// The snapshot; `None` for the one that the request takes or renames.
@@ -61,10 +61,10 @@ pub(crate) struct ShownPast {
     pub names: Vec<Bytes>,
 }
 
-impl ShownPast {
+impl ShownSnapshot {
     /// A directory, of which the request says or tells the snapshot.
     pub(crate) fn of_directory(ino: Ino) -> Self {
-        ShownPast { ino, snap: None, entry: None, names: Vec::new() }
+        ShownSnapshot { ino, snap: None, entry: None, names: Vec::new() }
     }
 }
 

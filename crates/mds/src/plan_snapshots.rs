@@ -6,7 +6,7 @@
 
 use crate::caps;
 use crate::pages::page_of;
-use crate::plan::{Plan, Planner, Shown, ShownPast};
+use crate::plan::{Plan, Planner, Shown, ShownSnapshot};
 use bytes::Bytes;
 use fscaps::{Access, Groups};
 use namespace::{Ino, Operation, snapshots};
@@ -79,8 +79,8 @@ impl Planner<'_> {
                 return Err(Errno::ROFS);
             }
         }
-        let past = Some(ShownPast { ino, snap: Some(snap), entry, names });
-        let shown = Shown { past, ..Shown::default() };
+        let snapshot = Some(ShownSnapshot { ino, snap: Some(snap), entry, names });
+        let shown = Shown { snapshot, ..Shown::default() };
         let mut plan = Plan { shown, told_of: Some(directory), ..Plan::default() };
         if request.op == ClientOp::READDIR {
             if !inode.is_directory() {
@@ -100,7 +100,7 @@ impl Planner<'_> {
         let (directory, _) = self.live_directory(&request.path)?;
         let mut plan = Plan::show(directory, CapBits::NONE);
         plan.shown.page = Some(page_of(request));
-        plan.shown.past = Some(ShownPast::of_directory(directory));
+        plan.shown.snapshot = Some(ShownSnapshot::of_directory(directory));
         Ok(plan)
     }
 
@@ -137,8 +137,8 @@ impl Planner<'_> {
             }
         };
         let shows = request.op != ClientOp::RMSNAP;
-        let past = shows.then(|| ShownPast::of_directory(directory));
-        let shown = Shown { past, ..Shown::default() };
+        let snapshot = shows.then(|| ShownSnapshot::of_directory(directory));
+        let shown = Shown { snapshot, ..Shown::default() };
         let groups = Groups::FILE | Groups::AUTH | Groups::XATTR;
         let mut plan = Plan { operations: vec![operation], shown, ..Plan::default() };
         plan.demand.accesses.push((caps::inode_id(directory), Access::change(groups)));

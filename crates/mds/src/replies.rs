@@ -49,7 +49,7 @@ pub(crate) fn snap_context(tree: &Tree, ino: Ino) -> SnapContext {
 }
 
 /// An inode as a snapshot shows it, with bits that say which attributes will not change.
-pub(crate) fn past_stat(tree: &Tree, inode: &Inode, snap: SnapId, caps: CapBits) -> InodeStat {
+pub(crate) fn snapshot_stat(tree: &Tree, inode: &Inode, snap: SnapId, caps: CapBits) -> InodeStat {
     let cap = ReplyCap { caps, is_auth: true, ..ReplyCap::default() };
     let [files, subdirs] = counts_at(tree, inode, snap);
     let (taken, metadata) = snapshots::get(tree, snap)
