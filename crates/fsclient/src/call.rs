@@ -8,8 +8,8 @@ use wire::InodeStat;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// A call. Paths begin at the root, without a slash; a part `.snap` leads to the snapshots of a directory. Open
-/// files are named by the numbers of their inodes.
+/// A call. Paths begin at the root, without a slash; a part `.snap` leads to the snapshots of a directory.
+/// Open files are named by the numbers of their inodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     /// Makes a directory.
@@ -47,8 +47,8 @@ pub enum Call {
         /// Its new name.
         to: String,
     },
-    /// Bounds what is in a directory and below. Clients hold to it as far as they know of it: what would exceed
-    /// it fails with EDQUOT.
+    /// Bounds what is in a directory and below. Clients hold to it as far as they know of it: what would
+    /// exceed it fails with EDQUOT.
     SetQuota {
         /// The directory.
         directory: String,

@@ -3,8 +3,7 @@
 //! They go to the server when all writes from before the snapshot are on the OSDs, oldest first, and before
 //! what has changed since.
 
-use crate::inode::Inode;
-use wire::{CapBits, CapOp, ClientCaps, SnapContext};
+use wire::{CapBits, ClientCaps, SnapContext};
 
 /// Attributes as of a snapshot.
 #[derive(Debug)]
@@ -14,35 +13,31 @@ pub(crate) struct CapSnap {
     message: ClientCaps,
 }
 
-impl Inode {
-    /// A snapshot was taken since the writes with this context: it shows what has changed until now.
-    pub(crate) fn note_snapshot(&mut self, before: &SnapContext) {
-        if !self.is_dirty {
-            return;
-        }
+impl CapSnap {
+    /// Attributes, as a message about the inode tells them, behind the snapshots of a context.
+    pub(crate) fn new(last_write: u64, attributes: ClientCaps, before: &SnapContext) -> Self {
         let message = ClientCaps {
             // It is about the inode, not about the capability.
             cap_id: 0,
             dirty: CapBits::FILE_WRITE,
             snap_follows: before.seq.0,
-            ..self.message(CapOp::FLUSHSNAP)
+            ..attributes
         };
-        self.cap_snaps.push_back(CapSnap { last_write: self.last_write, message });
+        CapSnap { last_write, message }
     }
 
-    /// The snapshot behind which the oldest of them are.
-    pub(crate) fn oldest_follows(&self) -> Option<u64> {
-        self.cap_snaps.front().map(|snap| snap.message.snap_follows)
+    /// The snapshot behind which they are.
+    pub(crate) fn follows(&self) -> u64 {
+        self.message.snap_follows
     }
 
-    /// The oldest attributes as of a snapshot, if they may be told.
-    pub(crate) fn take_cap_snap(&mut self) -> Option<ClientCaps> {
-        let snap = self.cap_snaps.front()?;
-        let buffered = self.buffer.first().map(|write| write.number);
-        let oldest = self.writes.first().copied().into_iter().chain(buffered).min();
-        if oldest.is_some_and(|write| write <= snap.last_write) {
-            return None;
-        }
-        self.cap_snaps.pop_front().map(|snap| snap.message)
+    /// Whether they may be told, if this is the oldest write that is not on the OSDs.
+    pub(crate) fn is_ready(&self, oldest_write: Option<u64>) -> bool {
+        oldest_write.is_none_or(|write| write > self.last_write)
+    }
+
+    /// The message that tells them.
+    pub(crate) fn into_message(self) -> ClientCaps {
+        self.message
     }
 }

@@ -7,6 +7,7 @@ mod quotas;
 mod snapshots;
 
 use crate::call::{Answer, Call, CallId, Outcome};
+use crate::cap_snap::CapSnap;
 use crate::inode::Inode;
 use crate::monitor::Monitor;
 use crate::outputs::Outputs;
@@ -102,7 +103,7 @@ impl FsClient {
         self.last_call += 1;
         let id = CallId(self.last_call);
         match (requests::of_call(&call), call) {
-            (_, call) if self.check_quota(&call).is_err() => self.fail(id, Errno::DQUOT),
+            (_, call) if self.exceeds_quota(&call) => self.fail(id, Errno::DQUOT),
             (Some((message, purpose)), _) => self.ask(id, message, purpose),
             (None, Call::Sync) => self.begin_sync(id),
             (None, call) => self.begin_on_file(id, call),
@@ -242,7 +243,7 @@ impl FsClient {
                 wanted: inode.wanted(),
                 issued: inode.held,
                 realm: inode.realm,
-                snap_follows: inode.oldest_follows().unwrap_or(context.seq.0),
+                snap_follows: inode.cap_snaps.front().map_or(context.seq.0, CapSnap::follows),
                 ..ClaimedCap::default()
             };
             caps.push((*ino, claimed));

@@ -277,6 +277,23 @@ impl Inode {
         self.last_write
     }
 
+    /// A snapshot was taken since the writes with this context: it shows what has changed until now.
+    pub(crate) fn note_snapshot(&mut self, before: &SnapContext) {
+        if self.is_dirty {
+            let attributes = self.message(CapOp::FLUSHSNAP);
+            self.cap_snaps.push_back(CapSnap::new(self.last_write, attributes, before));
+        }
+    }
+
+    /// The oldest attributes as of a snapshot, if they may be told.
+    pub(crate) fn take_cap_snap(&mut self) -> Option<ClientCaps> {
+        let buffered = self.buffer.first().map(|write| write.number);
+        let oldest = self.writes.first().copied().into_iter().chain(buffered).min();
+        let is_ready = |snap: &CapSnap| snap.is_ready(oldest);
+        self.cap_snaps.front().filter(|snap| is_ready(snap))?;
+        self.cap_snaps.pop_front().map(CapSnap::into_message)
+    }
+
     /// The capability, as it is returned.
     pub(crate) fn item(&self) -> CapItem {
         let Inode { cap_id, mseq, issue_seq, .. } = *self;

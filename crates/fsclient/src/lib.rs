@@ -12,8 +12,8 @@
 //!   of the file has a safe reply.
 //! * When the session is lost, so is everything that is not durable: files that were open must be opened
 //!   again, and calls that were sent fail with EIO, since they may have been executed or not.
-//! * A write preserves the snapshots that the client knew of when it was made. Attributes that a snapshot shows
-//!   go to the server before those of today, and before the capability.
+//! * A write preserves the snapshots that the client knew of when it was made. Attributes that a snapshot
+//!   shows go to the server before those of today, and before the capability.
 //! * What would exceed a quota that the client knows fails with EDQUOT.
 //!
 //! There is no cache of names or data. Knows no sockets.

@@ -4,7 +4,7 @@ mod vxattrs;
 
 use crate::caps;
 use crate::layouts::{DataPools, with_numbers};
-use crate::pages::{ShownPage, page_of};
+use crate::pages::{ShownPage, ShownSnapshot, page_of};
 use crate::vxattrs::new_xattrs;
 use bytes::Bytes;
 use fscaps::{Access, Demand, Groups, range_end};
@@ -46,26 +46,6 @@ pub(crate) struct Shown {
     pub told: Option<Bytes>,
     /// An inode as a snapshot shows it; instead of the inode, or beside it for a page of `.snap`.
     pub snapshot: Option<ShownSnapshot>,
-}
-
-/// An inode, or what is in it, as a snapshot shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ShownSnapshot {
-    /// The inode.
-    pub ino: Ino,
-    /// The snapshot; `None` for the one that the request takes or renames.
-    pub snap: Option<SnapId>,
-    /// The entry by which it was found in the snapshot: clients find it again by that.
-    pub entry: Option<(Ino, Bytes)>,
-    /// Names that lead to it from the directory of the snapshot.
-    pub names: Vec<Bytes>,
-}
-
-impl ShownSnapshot {
-    /// A directory, of which the request says or tells the snapshot.
-    pub(crate) fn of_directory(ino: Ino) -> Self {
-        ShownSnapshot { ino, snap: None, entry: None, names: Vec::new() }
-    }
 }
 
 /// A request, as it is executed now.

@@ -5,8 +5,8 @@
 //! that when they must give back their capabilities on the inode of today.
 
 use crate::caps;
-use crate::pages::page_of;
-use crate::plan::{Plan, Planner, Shown, ShownSnapshot};
+use crate::pages::{ShownSnapshot, page_of};
+use crate::plan::{Plan, Planner, Shown};
 use bytes::Bytes;
 use fscaps::{Access, Groups};
 use namespace::{Ino, Operation, snapshots};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use types::{SnapId, UTime};
 
-/// A place among old versions: the last snapshot that shows something, and the part behind which the place is.
+/// A place among old versions: the last snapshot that shows one, and the version behind which the place is.
 pub type TrimPlace = (SnapId, Option<OldKey>);
 
 /// The greatest number with which no snapshot can be that does not exist yet.

@@ -47,6 +47,15 @@ pub fn draw(seed: u64, percent: u64) -> Option<FileSystem> {
     })
 }
 
+/// Special traits of a seed with a file system, or without one.
+pub fn traits(shape: Option<FileSystem>) -> [(&'static str, bool); 3] {
+    [
+        ("a file system", shape.is_some()),
+        ("quotas of directories", shape.is_some_and(|shape| shape.has_quotas)),
+        ("snapshots of directories", shape.is_some_and(|shape| shape.has_snapshots)),
+    ]
+}
+
 /// All paths of files that users use.
 pub fn all_files() -> impl Iterator<Item = String> {
     let places = std::iter::once("").chain(DIRECTORIES);

@@ -1,6 +1,6 @@
 //! Calls on open files, their data, and the capabilities that allow them.
 
-use super::FsClient;
+use super::{FsClient, quotas, snapshots};
 use crate::call::{Answer, Call, CallId};
 use crate::inode::{Buffered, Inode, Step, Syncing, Waiting, place};
 use crate::requests::{self, Purpose};
@@ -58,7 +58,7 @@ impl FsClient {
         if self.inodes.get(&ino).is_some_and(|inode| is_syncing || inode.must_write()) {
             self.write_buffer(ino);
         }
-        self.flush_snapshots(ino);
+        snapshots::flush(self, ino);
         self.give_back(ino);
         let Some(inode) = self.inodes.get(&ino) else { return };
         if (inode.opens == 0 || is_syncing) && inode.is_dirty && inode.is_written() {
@@ -80,7 +80,7 @@ impl FsClient {
             Step::Waits => return false,
             Step::Write => {
                 if let Some(Call::Write { offset, data, .. }) = self.take_waiting(ino, id) {
-                    match self.check_bytes(ino, offset + data.len() as u64) {
+                    match quotas::check_write(self, ino, offset + data.len() as u64) {
                         Ok(()) => self.write(ino, id, offset, data),
                         Err(errno) => self.fail(id, errno),
                     }

@@ -1,7 +1,7 @@
 //! Requests to the metadata server, its replies, and all its other messages.
 
-use super::FsClient;
 use super::snapshots::is_live;
+use super::{FsClient, quotas, snapshots};
 use crate::call::{Answer, Call, CallId};
 use crate::inode::Inode;
 use crate::requests::{self, Purpose, Replied};
@@ -28,6 +28,11 @@ impl FsClient {
         }
     }
 
+    /// Whether a call would make a name beyond a quota.
+    pub(super) fn exceeds_quota(&self, call: &Call) -> bool {
+        quotas::check(self, call).is_err()
+    }
+
     pub(super) fn transmit(&mut self, conn: ConnId, tid: u64) {
         let map_epoch = self.monitor.map().epoch.0;
         if let Some(message) = self.requests.message(tid, map_epoch) {
@@ -44,8 +49,8 @@ impl FsClient {
             ClientReply::KIND => self.handle_reply(message.tid, &decode_from_peer(message)?),
             ClientCaps::KIND => self.handle_caps(message.tid, &decode_from_peer(message)?),
             ClientLease::KIND => self.handle_lease(decode_from_peer(message)?),
-            ClientQuota::KIND => self.handle_quota(decode_from_peer(message)?),
-            ClientSnap::KIND => self.handle_snap(&decode_from_peer(message)?),
+            ClientQuota::KIND => quotas::handle(self, decode_from_peer(message)?),
+            ClientSnap::KIND => snapshots::handle_snap(self, &decode_from_peer(message)?),
             _ => {}
         }
         Ok(())
@@ -81,9 +86,9 @@ impl FsClient {
     fn learn_from(&mut self, reply: &ClientReply, replied: &Replied) -> Vec<u64> {
         // Realms come before the capabilities in them.
         if !reply.snap_trace.is_empty() {
-            self.learn_trace(&reply.snap_trace);
+            snapshots::learn_trace(self, &reply.snap_trace);
         }
-        self.learn_directory(&replied.path, reply);
+        quotas::learn_directory(self, &replied.path, reply);
         let directory = reply.dentry.as_ref().map(|dentry| &dentry.directory);
         let mut shown: Vec<u64> = Vec::new();
         for stat in directory.into_iter().chain(&reply.target) {
@@ -112,7 +117,7 @@ impl FsClient {
             }
             (_, Some(errno)) => self.fail(id, errno),
             (Purpose::Page(names), None) => self.page_told(id, names, path, reply),
-            (Purpose::Snapshot, None) => self.snapshot_opened(id, reply),
+            (Purpose::Snapshot, None) => snapshots::opened(self, id, reply),
             (Purpose::Call(call), None) => {
                 let Some(stat) = &reply.target else { return self.complete(id, Ok(Answer::Done)) };
                 if matches!(call, Call::Create(_) | Call::Open(_)) {

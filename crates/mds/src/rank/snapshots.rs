@@ -2,8 +2,8 @@
 
 use super::{MapValues, Rank, realms};
 use crate::caps;
-use crate::pages::ShownPage;
-use crate::plan::{Shown, ShownSnapshot};
+use crate::pages::{ShownPage, ShownSnapshot};
+use crate::plan::Shown;
 use crate::replies::{inode_bytes, no_lease, snapshot_stat};
 use bytes::Bytes;
 use fscaps::snapshot_caps;

@@ -228,8 +228,7 @@ impl Store {
             let reason = "a change does not fit into the journal";
             return self.fail(Failure::Passing(reason.to_owned()));
         }
-        let more = snapshots::trim(rank);
-        self.trim_due = more.then(|| now + TRIM_PAUSE);
+        self.trim_due = snapshots::trim(rank).then(|| now + TRIM_PAUSE);
         self.purger.pump(now, rank);
         self.read_purges(rank);
         self.remove_snapshots(rank);

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::Errno;
 use wire::InodeStat;
 
-/// What a snapshot shows of a file.
+/// A file as a snapshot shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shown {
     /// The snapshot.
@@ -29,7 +29,7 @@ pub(super) struct Shown {
     pub late: Time,
 }
 
-/// What snapshots show of a file.
+/// A file as each snapshot shows it that was looked into.
 ///
 /// # Errors
 ///
@@ -85,7 +85,7 @@ fn key(stat: &InodeStat) -> (u64, types::UTime, u32) {
     (stat.size, stat.mtime, stat.mode)
 }
 
-/// The calls that have, or may have, taken a snapshot: when the first was made, and the one that was answered.
+/// The calls that have, or may have, taken a snapshot: when the first was made, and the answered one.
 fn taken(entries: &[Entry], snap: u64) -> Result<(Time, Option<&Entry>), String> {
     let takes = entries.iter().filter(|entry| matches!(entry.call, Call::TakeSnapshot { .. }));
     let mut unknown = None;
