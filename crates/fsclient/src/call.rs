@@ -8,7 +8,8 @@ use wire::InodeStat;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// A call. Paths begin at the root, without a slash. Open files are named by the numbers of their inodes.
+/// A call. Paths begin at the root, without a slash; a part `.snap` leads to the snapshots of a directory.
+/// Open files are named by the numbers of their inodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     /// Makes a directory.
@@ -23,6 +24,41 @@ pub enum Call {
     Stat(String),
     /// Names in a directory.
     List(String),
+    /// Takes a snapshot of a directory.
+    TakeSnapshot {
+        /// The directory.
+        directory: String,
+        /// Name of the snapshot.
+        name: String,
+    },
+    /// Removes a snapshot of a directory.
+    RemoveSnapshot {
+        /// The directory.
+        directory: String,
+        /// Name of the snapshot.
+        name: String,
+    },
+    /// Gives a snapshot of a directory another name.
+    RenameSnapshot {
+        /// The directory.
+        directory: String,
+        /// Name of the snapshot.
+        from: String,
+        /// Its new name.
+        to: String,
+    },
+    /// Bounds what is in a directory and below. Clients hold to it as far as they know of it: what would
+    /// exceed it fails with EDQUOT.
+    SetQuota {
+        /// The directory.
+        directory: String,
+        /// Most bytes of files; 0 for no bound.
+        max_bytes: u64,
+        /// Most files and directories, itself included; 0 for no bound.
+        max_files: u64,
+    },
+    /// Reads a file in a snapshot from its beginning to its end. The file has one object.
+    ReadSnapshot(String),
     /// Makes a file, which must not exist, and opens it.
     Create(String),
     /// Opens a file to read and write.
@@ -64,6 +100,8 @@ pub enum Answer {
     Names(Vec<Bytes>),
     /// Bytes of a file.
     Data(Bytes),
+    /// A file in a snapshot, and its bytes.
+    File(Box<InodeStat>, Bytes),
 }
 
 /// How a call ended. EIO: it may have been executed or not; EBADF, that a file is not open.

@@ -3,11 +3,15 @@
 mod daemon;
 mod files;
 mod names;
+mod quotas;
+mod snapshots;
 
 use crate::call::{Answer, Call, CallId, Outcome};
+use crate::cap_snap::CapSnap;
 use crate::inode::Inode;
 use crate::monitor::Monitor;
 use crate::outputs::Outputs;
+use crate::realms::Realms;
 use crate::requests::{self, Requests};
 use crate::session::{Arrival, Session};
 use crate::transfers::Transfers;
@@ -17,7 +21,7 @@ use rados::{Client, Credentials};
 use std::collections::{BTreeMap, VecDeque};
 use types::features::SUPPORTED;
 use types::{EntityAddrVec, EntityName, Errno};
-use wire::client_reconnect::{ClaimedCap, ClaimedRealm};
+use wire::client_reconnect::ClaimedCap;
 use wire::{CapBits, ClientReconnect, ClientSession, MessageBody, SessionOp};
 
 /// The first number of sessions that the client of the OSDs opens; the others are below.
@@ -52,6 +56,9 @@ pub struct FsClient {
     session: Session,
     requests: Requests,
     inodes: BTreeMap<u64, Inode>,
+    realms: Realms,
+    /// Inodes of directories by their paths, as replies have told.
+    directories: BTreeMap<String, u64>,
     transfers: Transfers,
     /// Calls that wait until all before them is durable, with the last request before each.
     syncs: Vec<(CallId, u64)>,
@@ -76,6 +83,8 @@ impl FsClient {
             session: Session::new(),
             requests: Requests::default(),
             inodes: BTreeMap::new(),
+            realms: Realms::default(),
+            directories: BTreeMap::new(),
             transfers: Transfers::new(Client::new(rados, own)),
             syncs: Vec::new(),
             now: Time::ZERO,
@@ -94,6 +103,7 @@ impl FsClient {
         self.last_call += 1;
         let id = CallId(self.last_call);
         match (requests::of_call(&call), call) {
+            (_, call) if self.exceeds_quota(&call) => self.fail(id, Errno::DQUOT),
             (Some((message, purpose)), _) => self.ask(id, message, purpose),
             (None, Call::Sync) => self.begin_sync(id),
             (None, call) => self.begin_on_file(id, call),
@@ -227,23 +237,26 @@ impl FsClient {
         let mut caps = Vec::new();
         for (ino, inode) in &mut self.inodes {
             inode.restart();
+            let context = self.realms.context(inode.realm);
             let claimed = ClaimedCap {
                 cap_id: inode.cap_id,
                 wanted: inode.wanted(),
                 issued: inode.held,
-                realm: 1,
+                realm: inode.realm,
+                snap_follows: inode.cap_snaps.front().map_or(context.seq.0, CapSnap::follows),
                 ..ClaimedCap::default()
             };
             caps.push((*ino, claimed));
         }
-        let realms = vec![ClaimedRealm { ino: 1, ..ClaimedRealm::default() }];
-        let claims = ClientReconnect { caps, realms, more: false };
+        let claims = ClientReconnect { caps, realms: self.realms.claims(), more: false };
         self.outputs.send(conn, claims.encode(SUPPORTED));
     }
 
     /// The session is gone, and what was not durable with it.
     fn lose_session(&mut self) {
         self.session.lose();
+        self.realms = Realms::default();
+        self.directories.clear();
         let inodes = std::mem::take(&mut self.inodes).into_values();
         inodes.for_each(|inode| self.fail_calls(inode));
         let lost = [self.requests.lose(), self.transfers.forget(None)].concat();
@@ -255,7 +268,7 @@ impl FsClient {
         let Some(conn) = self.session.connection() else { return };
         match message.op {
             SessionOp::OPEN => {
-                self.session.is_granted(self.now);
+                self.session.is_granted(self.now, message.features);
                 self.resume(conn);
             }
             SessionOp::CLOSE if self.session.may_end() => {

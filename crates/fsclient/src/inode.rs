@@ -1,11 +1,12 @@
 //! An inode of which the client has a capability, and calls that wait for it.
 
 use crate::call::{Answer, Call, CallId, Outcome};
+use crate::cap_snap::CapSnap;
 use bytes::Bytes;
 use rados::Place;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Errno, UTime};
-use wire::{CapBits, CapItem, CapOp, ClientCaps, InodeStat};
+use wire::{CapBits, CapItem, CapOp, ClientCaps, InodeStat, SnapContext};
 
 /// Bits that a client wants of a file that it has open.
 pub(crate) const WANTED: CapBits = CapBits(
@@ -51,6 +52,17 @@ pub(crate) struct Syncing {
     pub(crate) request: Option<u64>,
 }
 
+/// A write of which the data is not on its way.
+#[derive(Debug)]
+pub(crate) struct Buffered {
+    /// Its place among the writes to the inode.
+    pub(crate) number: u64,
+    pub(crate) offset: u64,
+    pub(crate) data: Bytes,
+    /// Snapshots that it must preserve: those that the client knew when it was made.
+    pub(crate) context: SnapContext,
+}
+
 /// The next step of a waiting call.
 pub(crate) enum Step {
     Waits,
@@ -74,13 +86,20 @@ pub(crate) struct Inode {
     pub(crate) issued: CapBits,
     /// Bits that the client has not given back; more than `issued` while it gives some back.
     pub(crate) held: CapBits,
+    /// Its snap realm.
+    pub(crate) realm: u64,
     /// How often it is open.
     pub(crate) opens: u32,
     /// Written data that is not on its way.
-    pub(crate) buffer: Vec<(u64, Bytes)>,
-    /// Writes and reads on their way.
-    pub(crate) writes: usize,
+    pub(crate) buffer: Vec<Buffered>,
+    /// Numbers of writes on their way.
+    pub(crate) writes: BTreeSet<u64>,
+    /// Number of the last write.
+    pub(crate) last_write: u64,
+    /// Reads on their way.
     pub(crate) reads: usize,
+    /// Attributes as of snapshots that are not on their way, oldest first.
+    pub(crate) cap_snaps: VecDeque<CapSnap>,
     /// Size and times have changed and are not on their way.
     pub(crate) is_dirty: bool,
     /// Messages with changes that are not acknowledged, by number.
@@ -122,7 +141,7 @@ impl Inode {
 
     /// Whether all data is on the OSDs.
     pub(crate) fn is_written(&self) -> bool {
-        self.buffer.is_empty() && self.writes == 0
+        self.buffer.is_empty() && self.writes.is_empty()
     }
 
     /// Whether nothing depends on the bits that the server wants back.
@@ -140,6 +159,7 @@ impl Inode {
             && self.reads == 0
             && !self.is_dirty
             && self.flushes.is_empty()
+            && self.cap_snaps.is_empty()
             && self.waiting.is_empty()
             && self.syncing.is_empty()
     }
@@ -161,16 +181,8 @@ impl Inode {
         self.flushes.keys().next().is_none_or(|oldest| *oldest > flush)
     }
 
-    /// The object with an offset of the file, and the offset in it.
-    pub(crate) fn place(&self, offset: u64) -> (Place, u64) {
-        let layout = &self.stat.layout;
-        let size = self.object_size();
-        let name = format!("{:x}.{:08x}", self.stat.ino, offset / size);
-        (Place::new(layout.pool, Bytes::from(name)), offset % size)
-    }
-
     fn object_size(&self) -> u64 {
-        u64::from(self.stat.layout.object_size.max(1))
+        object_size(&self.stat)
     }
 
     /// The next step of the first call that waits.
@@ -253,14 +265,33 @@ impl Inode {
         self.learn(stat);
     }
 
-    /// A write up to an end of the file changes its size and its times.
-    pub(crate) fn note_write(&mut self, now: UTime, end: u64) {
+    /// A write up to an end of the file changes its size and its times. Returns its number.
+    pub(crate) fn note_write(&mut self, now: UTime, end: u64) -> u64 {
+        self.last_write += 1;
         let stat = &mut self.stat;
         stat.size = stat.size.max(end);
         stat.mtime = stat.mtime.max(now);
         stat.ctime = stat.ctime.max(now);
         stat.change_attr += 1;
         self.is_dirty = true;
+        self.last_write
+    }
+
+    /// A snapshot was taken since the writes with this context: it shows what has changed until now.
+    pub(crate) fn note_snapshot(&mut self, before: &SnapContext) {
+        if self.is_dirty {
+            let attributes = self.message(CapOp::FLUSHSNAP);
+            self.cap_snaps.push_back(CapSnap::new(self.last_write, attributes, before));
+        }
+    }
+
+    /// The oldest attributes as of a snapshot, if they may be told.
+    pub(crate) fn take_cap_snap(&mut self) -> Option<ClientCaps> {
+        let buffered = self.buffer.first().map(|write| write.number);
+        let oldest = self.writes.first().copied().into_iter().chain(buffered).min();
+        let is_ready = |snap: &CapSnap| snap.is_ready(oldest);
+        self.cap_snaps.front().filter(|snap| is_ready(snap))?;
+        self.cap_snaps.pop_front().map(CapSnap::into_message)
     }
 
     /// The capability, as it is returned.
@@ -275,7 +306,7 @@ impl Inode {
         ClientCaps {
             op,
             ino: stat.ino,
-            realm: stat.cap.realm,
+            realm: self.realm,
             cap_id: self.cap_id,
             seq: self.seq,
             issue_seq: self.issue_seq,
@@ -300,4 +331,15 @@ impl Inode {
             ..ClientCaps::default()
         }
     }
+}
+
+/// The object with an offset of a file, and the offset in it.
+pub(crate) fn place(stat: &InodeStat, offset: u64) -> (Place, u64) {
+    let size = object_size(stat);
+    let name = format!("{:x}.{:08x}", stat.ino, offset / size);
+    (Place::new(stat.layout.pool, Bytes::from(name)), offset % size)
+}
+
+fn object_size(stat: &InodeStat) -> u64 {
+    u64::from(stat.layout.object_size.max(1))
 }

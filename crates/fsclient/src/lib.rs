@@ -12,17 +12,22 @@
 //!   of the file has a safe reply.
 //! * When the session is lost, so is everything that is not durable: files that were open must be opened
 //!   again, and calls that were sent fail with EIO, since they may have been executed or not.
+//! * A write preserves the snapshots that the client knew of when it was made. Attributes that a snapshot
+//!   shows go to the server before those of today, and before the capability.
+//! * What would exceed a quota that the client knows fails with EDQUOT.
 //!
-//! There are no snapshots and no cache of names or data. Knows no sockets.
+//! There is no cache of names or data. Knows no sockets.
 
 #![warn(missing_docs)]
 
 mod call;
+mod cap_snap;
 mod client;
 mod inode;
 mod link;
 mod monitor;
 mod outputs;
+mod realms;
 mod requests;
 mod session;
 mod transfers;

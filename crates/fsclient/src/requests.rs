@@ -20,6 +20,8 @@ pub(crate) enum Purpose {
     Page(Vec<Bytes>),
     /// The size of a file, for a read.
     Size(u64),
+    /// A file in a snapshot, to be read.
+    Snapshot,
 }
 
 /// A request without a safe reply.
@@ -141,13 +143,25 @@ impl Requests {
     }
 }
 
+/// Name of the directory that shows the snapshots of the one that it is in.
+const SNAPSHOTS: &str = ".snap";
+
+/// A request for a path. An empty name in it stands for `.snap`.
 fn request(op: ClientOp, path: &str) -> ClientRequest {
-    let path = FilePath::new(ROOT, Bytes::copy_from_slice(path.as_bytes()));
+    let names: Vec<&str> =
+        path.split('/').map(|name| if name == SNAPSHOTS { "" } else { name }).collect();
+    // The snapshots of the root are no empty path.
+    let names = if path == SNAPSHOTS { "/".to_owned() } else { names.join("/") };
+    let path = FilePath::new(ROOT, Bytes::from(names));
     ClientRequest { op, path, ..ClientRequest::default() }
 }
 
-fn open(op: ClientOp, path: &str, more: u32) -> ClientRequest {
-    let flags = open_flags::READ_WRITE | more;
+/// A request for a snapshot of a directory.
+fn of_snapshot(op: ClientOp, directory: &str, name: &str) -> ClientRequest {
+    request(op, format!("{directory}/{SNAPSHOTS}/{name}").trim_start_matches('/'))
+}
+
+fn open(op: ClientOp, path: &str, flags: u32) -> ClientRequest {
     let arguments = OpenArguments { flags, mode: 0o644, ..OpenArguments::default() };
     let arguments = RequestArguments::of(&arguments);
     ClientRequest { arguments, ..request(op, path) }
@@ -164,7 +178,13 @@ pub(crate) fn page(path: FilePath, after: Bytes) -> ClientRequest {
     let arguments = ReaddirArguments { flags: 1, ..ReaddirArguments::default() };
     let arguments = RequestArguments::of(&arguments);
     let path2 = FilePath { ino: 0, path: after };
-    ClientRequest { arguments, path2, path, ..request(ClientOp::READDIR, "") }
+    let op = if is_snapshots(&path.path) { ClientOp::LSSNAP } else { ClientOp::READDIR };
+    ClientRequest { arguments, path2, path, ..request(op, "") }
+}
+
+/// Whether a path of a request is that of a `.snap`.
+fn is_snapshots(path: &[u8]) -> bool {
+    path.ends_with(b"/")
 }
 
 /// The request for the size of an open file.
@@ -192,9 +212,24 @@ pub(crate) fn of_call(call: &Call) -> Option<(ClientRequest, Purpose)> {
             return Some((message, Purpose::Page(Vec::new())));
         }
         Call::Create(path) => {
-            open(ClientOp::CREATE, path, open_flags::CREATE | open_flags::EXCLUSIVE)
+            let flags = open_flags::READ_WRITE | open_flags::CREATE | open_flags::EXCLUSIVE;
+            open(ClientOp::CREATE, path, flags)
         }
-        Call::Open(path) => open(ClientOp::OPEN, path, 0),
+        Call::Open(path) => open(ClientOp::OPEN, path, open_flags::READ_WRITE),
+        Call::TakeSnapshot { directory, name } => of_snapshot(ClientOp::MKSNAP, directory, name),
+        Call::RemoveSnapshot { directory, name } => of_snapshot(ClientOp::RMSNAP, directory, name),
+        Call::RenameSnapshot { directory, from, to } => {
+            let path2 = of_snapshot(ClientOp::RENAMESNAP, directory, from).path;
+            ClientRequest { path2, ..of_snapshot(ClientOp::RENAMESNAP, directory, to) }
+        }
+        Call::SetQuota { directory, max_bytes, max_files } => {
+            let path2 = FilePath { ino: 0, path: Bytes::from_static(b"ceph.quota") };
+            let data = Bytes::from(format!("max_bytes={max_bytes} max_files={max_files}"));
+            ClientRequest { path2, data, ..request(ClientOp::SETXATTR, directory) }
+        }
+        Call::ReadSnapshot(path) => {
+            return Some((open(ClientOp::OPEN, path, 0), Purpose::Snapshot));
+        }
         Call::Write { .. } | Call::Read { .. } | Call::Fsync(_) | Call::Close(_) | Call::Sync => {
             return None;
         }

@@ -42,6 +42,8 @@ pub(crate) struct Session {
     renewal: Time,
     renewals: u64,
     lost: u64,
+    /// Features that both sides have.
+    features: FeatureBits,
 }
 
 impl Session {
@@ -54,6 +56,7 @@ impl Session {
             renewal: Time::ZERO,
             renewals: 0,
             lost: 0,
+            features: FeatureBits::default(),
         }
     }
 
@@ -141,8 +144,14 @@ impl Session {
         outputs.send(conn, open.encode(SUPPORTED));
     }
 
+    /// Features that both sides have.
+    pub(crate) fn features(&self) -> u64 {
+        self.features.0
+    }
+
     /// The server has opened the session, or taken the claims.
-    pub(crate) fn is_granted(&mut self, now: Time) {
+    pub(crate) fn is_granted(&mut self, now: Time, features: FeatureBits) {
+        self.features = features;
         (self.owner, self.state) = (self.gid, State::Open);
         self.renewal = now + RENEWAL;
     }

@@ -7,12 +7,14 @@ use engine::{ConnId, Daemon, Message, Output, Peer, Time};
 use maps::{MdsInfo, MdsMap, MdsState};
 use rados::Credentials;
 use types::features::SUPPORTED;
-use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, ParticipantName};
+use types::{
+    EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, ParticipantName, SnapId,
+};
 use wire::client_request::client_flags;
 use wire::{
-    CapBits, CapOp, ClientCaps, ClientOp, ClientReconnect, ClientReply, ClientRequest,
-    ClientSession, FileLayout, InodeStat, MdsMapMessage, MessageBody, ReplyCap, SessionOp,
-    client_caps_flags,
+    CapBits, CapOp, ClientCaps, ClientOp, ClientQuota, ClientReconnect, ClientReply, ClientRequest,
+    ClientSession, ClientSnap, FeatureBits, FileLayout, InodeStat, MdsMapMessage, MessageBody,
+    QuotaInfo, ReplyCap, ReplyDentry, SessionOp, SnapRealmInfo, client_caps_flags,
 };
 
 const INO: u64 = 0x100_0000_0001;
@@ -52,6 +54,7 @@ fn file(bits: CapBits) -> InodeStat {
     let cap = ReplyCap { caps: bits, cap_id: 5, seq: 1, realm: 1, ..ReplyCap::default() };
     InodeStat {
         ino: INO,
+        snap: SnapId::HEAD.0,
         mode: 0o100_644,
         max_size: 4 << 20,
         layout: FileLayout { object_size: 4 << 20, ..FileLayout::default() },
@@ -84,8 +87,25 @@ impl World {
         world.goes_to(7, MdsState::ACTIVE);
         let opens = sent::<ClientSession>(&world.outputs());
         assert_eq!(opens[0].1.op, SessionOp::REQUEST_OPEN);
-        world.server_sends(ClientSession::new(SessionOp::OPEN, 0).encode(SUPPORTED));
+        let features = FeatureBits(u64::MAX);
+        let open = ClientSession { features, ..ClientSession::new(SessionOp::OPEN, 0) };
+        world.server_sends(open.encode(SUPPORTED));
         world
+    }
+
+    /// The root has a snapshot more, which gives it these.
+    fn snapshot(&mut self, snaps: &[u64]) {
+        let (seq, snaps) = (snaps[0], snaps.to_vec());
+        let realm = SnapRealmInfo { ino: 1, seq, snaps, ..SnapRealmInfo::default() };
+        let trace = SnapRealmInfo::trace(&[realm], u64::MAX);
+        let told = ClientSnap { op: ClientSnap::CREATE, trace, ..ClientSnap::default() };
+        self.server_sends(told.encode(SUPPORTED));
+    }
+
+    fn snaps_of_writes(&mut self) -> Vec<Vec<u64>> {
+        let buffer = &self.client.inode_mut(INO).buffer;
+        let snaps = buffer.iter().map(|write| write.context.snaps.iter().map(|snap| snap.0));
+        snaps.map(Iterator::collect).collect()
     }
 
     /// The connection that the client opens, other than to OSDs.
@@ -289,4 +309,99 @@ fn a_capability_is_given_back_when_nothing_depends_on_it() {
     let (_, answer) = sent::<ClientCaps>(&world.outputs()).remove(0);
     assert_eq!((answer.op, answer.caps, answer.seq), (CapOp::UPDATE, CapBits::PIN, 2));
     assert_eq!(world.client.held_caps().next().unwrap().bits, CapBits::PIN);
+}
+
+#[test]
+fn a_write_preserves_the_snapshots_that_were_known_when_it_was_made() {
+    let mut world = World::new();
+    let tid = world.create(CapBits::PIN | CapBits::FILE_WRITE | CapBits::FILE_BUFFER);
+    world.make_durable(tid);
+    let data = Bytes::from_static(b"x");
+    let write = Call::Write { ino: INO, offset: 0, data };
+    world.call(write.clone());
+    world.snapshot(&[2]);
+    assert!(sent::<ClientCaps>(&world.outputs()).is_empty(), "the data is on no OSD");
+    world.call(write.clone());
+    world.snapshot(&[3, 2]);
+    world.call(write);
+    assert_eq!(world.snaps_of_writes(), [vec![], vec![2], vec![3, 2]]);
+    world.client.check_invariants();
+}
+
+#[test]
+fn attributes_of_a_snapshot_are_told_before_those_of_today_and_again_to_the_next_server() {
+    let mut world = World::new();
+    let tid = world.create(CapBits::PIN | CapBits::FILE_WRITE);
+    world.make_durable(tid);
+    world.outputs();
+    world.snapshot(&[2]);
+    assert!(sent::<ClientCaps>(&world.outputs()).is_empty(), "nothing has changed");
+    world.client.inode_mut(INO).note_write(Time(5).wall(), 3);
+    world.snapshot(&[4, 2]);
+    world.client.inode_mut(INO).note_write(Time(6).wall(), 7);
+    let fsync = world.call(Call::Fsync(INO));
+    let brief = |messages: &[Message]| -> Vec<(u64, CapOp, u64, u64)> {
+        let all = sent::<ClientCaps>(messages).into_iter();
+        all.map(|(tid, caps)| (tid, caps.op, caps.size, caps.snap_follows)).collect()
+    };
+    let told = brief(&world.outputs());
+    let [(first, CapOp::FLUSHSNAP, 3, 2), (last, CapOp::FLUSH, 7, 4)] = told[..] else {
+        panic!("{told:?}")
+    };
+    world.goes_to(8, MdsState::RECONNECT);
+    let messages = world.outputs();
+    assert_eq!(brief(&messages), told);
+    let (_, claims) = sent::<ClientReconnect>(&messages).remove(0);
+    assert_eq!((claims.realms[0].ino, claims.realms[0].seq), (1, 4));
+    for (tid, op) in [(last, CapOp::FLUSH_ACK), (first, CapOp::FLUSHSNAP_ACK)] {
+        assert_eq!(world.ended(), []);
+        let answer = ClientCaps { op, ino: INO, cap_id: 5, ..ClientCaps::default() };
+        world.server_sends(answer.encode(SUPPORTED).with_tid(tid));
+    }
+    assert_eq!(world.ended(), [(fsync, Ok(Answer::Done))]);
+}
+
+#[test]
+fn a_path_into_snapshots_has_an_empty_name() {
+    let mut world = World::new();
+    let paths = [
+        (Call::Stat(".snap/s/f".to_owned()), ClientOp::LOOKUP, "/s/f"),
+        (Call::List(".snap".to_owned()), ClientOp::LSSNAP, "/"),
+        (Call::List("d/.snap".to_owned()), ClientOp::LSSNAP, "d/"),
+        (Call::List("d/.snap/s".to_owned()), ClientOp::READDIR, "d//s"),
+        (Call::ReadSnapshot("d/.snap/s/f".to_owned()), ClientOp::OPEN, "d//s/f"),
+    ];
+    for (call, op, path) in paths {
+        world.call(call);
+        let (_, request) = sent::<ClientRequest>(&world.outputs()).remove(0);
+        assert_eq!((request.op, &request.path.path[..]), (op, path.as_bytes()));
+    }
+}
+
+#[test]
+fn a_name_beyond_a_quota_is_refused() {
+    let mut world = World::new();
+    let quota = QuotaInfo { max_bytes: 5, max_files: 2 };
+    let cap = ReplyCap { caps: CapBits::PIN, cap_id: 4, seq: 1, realm: 1, ..ReplyCap::default() };
+    let root =
+        InodeStat { ino: 1, snap: SnapId::HEAD.0, mode: 0o040_755, cap, ..InodeStat::default() };
+    let root = InodeStat { quota: quota.clone(), rsubdirs: 1, ..root };
+    let call = world.call(Call::Create("x".to_owned()));
+    let (tid, _) = sent::<ClientRequest>(&world.outputs()).remove(0);
+    let dentry = Some(ReplyDentry { directory: root, name: "x".into(), ..ReplyDentry::default() });
+    let target = Some(file(CapBits::PIN | CapBits::FILE_WRITE | CapBits::FILE_BUFFER));
+    let realm = SnapRealmInfo { ino: 1, seq: 1, ..SnapRealmInfo::default() };
+    let snap_trace = SnapRealmInfo::trace(&[realm], u64::MAX);
+    world.reply(
+        tid,
+        ClientReply { dentry, target, snap_trace, ..ClientReply::plain(ClientOp::CREATE, 0, 1) },
+    );
+    assert_eq!(world.ended()[0].0, call);
+    let full = ClientQuota { ino: 1, rfiles: 1, rsubdirs: 1, quota, ..ClientQuota::default() };
+    world.server_sends(full.encode(SUPPORTED));
+    let write = |data| Call::Write { ino: INO, offset: 0, data: Bytes::from_static(data) };
+    let calls = [Call::Mkdir("d".to_owned()), write(b"123456"), write(b"12345")];
+    let ids = calls.map(|call| world.call(call));
+    let outcomes = [Err(Errno::DQUOT), Err(Errno::DQUOT), Ok(Answer::Done)];
+    assert_eq!(world.ended(), ids.into_iter().zip(outcomes).collect::<Vec<_>>());
 }

@@ -6,25 +6,42 @@ use engine::Time;
 use rados::{Client, OpId, Operation, Reply};
 use std::collections::{BTreeMap, VecDeque};
 use types::Errno;
+use wire::InodeStat;
 
 /// A read or a write of one object.
 #[derive(Debug)]
 pub(crate) enum Transfer {
-    Write { ino: u64, call: Option<CallId> },
-    Read { ino: u64, call: CallId, length: u64 },
+    /// `number` is its place among the writes to the inode.
+    Write {
+        ino: u64,
+        call: Option<CallId>,
+        number: u64,
+    },
+    Read {
+        ino: u64,
+        call: CallId,
+        length: u64,
+    },
+    /// A read of a file in a snapshot.
+    OfSnapshot {
+        call: CallId,
+        stat: Box<InodeStat>,
+    },
 }
 
 impl Transfer {
-    pub(crate) fn ino(&self) -> u64 {
+    /// The inode of today that it is about.
+    pub(crate) fn ino(&self) -> Option<u64> {
         match self {
-            Transfer::Write { ino, .. } | Transfer::Read { ino, .. } => *ino,
+            Transfer::Write { ino, .. } | Transfer::Read { ino, .. } => Some(*ino),
+            Transfer::OfSnapshot { .. } => None,
         }
     }
 
     fn call(self) -> Option<CallId> {
         match self {
             Transfer::Write { call, .. } => call,
-            Transfer::Read { call, .. } => Some(call),
+            Transfer::Read { call, .. } | Transfer::OfSnapshot { call, .. } => Some(call),
         }
     }
 }
@@ -91,7 +108,7 @@ impl Transfers {
 
     /// Forgets the transfers of a file, or of all; returns the calls that they were for.
     pub(crate) fn forget(&mut self, ino: Option<u64>) -> Vec<CallId> {
-        let is_of = |transfer: &Transfer| ino.is_none_or(|ino| transfer.ino() == ino);
+        let is_of = |transfer: &Transfer| ino.is_none() || transfer.ino() == ino;
         let sent = std::mem::take(&mut self.sent).into_iter();
         let (gone, kept) = sent.partition::<BTreeMap<_, _>, _>(|(_, transfer)| is_of(transfer));
         self.sent = kept;

@@ -1,6 +1,8 @@
-//! Pages of directories, as requests ask for them.
+//! Pages of directories, and inodes in snapshots, as requests ask for them.
 
-use namespace::PageStart;
+use bytes::Bytes;
+use namespace::{Ino, PageStart};
+use types::SnapId;
 use wire::ClientRequest;
 use wire::client_request::ReaddirArguments;
 
@@ -36,4 +38,24 @@ pub(crate) fn page_of(request: &ClientRequest) -> ShownPage {
     let max = bounded(arguments.max_entries, PAGE_MAX);
     let max_bytes = bounded(arguments.max_bytes, PAGE_MAX_BYTES);
     ShownPage { start, max, max_bytes }
+}
+
+/// An inode, or what is in it, as a snapshot shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShownSnapshot {
+    /// The inode.
+    pub ino: Ino,
+    /// The snapshot; `None` for the one that the request takes or renames.
+    pub snap: Option<SnapId>,
+    /// The entry by which it was found in the snapshot: clients find it again by that.
+    pub entry: Option<(Ino, Bytes)>,
+    /// Names that lead to it from the directory of the snapshot.
+    pub names: Vec<Bytes>,
+}
+
+impl ShownSnapshot {
+    /// A directory, of which the request says or tells the snapshot.
+    pub(crate) fn of_directory(ino: Ino) -> Self {
+        ShownSnapshot { ino, snap: None, entry: None, names: Vec::new() }
+    }
 }

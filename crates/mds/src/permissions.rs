@@ -7,7 +7,7 @@
 use crate::ClientPeer;
 use crate::plan::Plan;
 use auth::{Caller, MdsAccess, MdsCaps, MdsLevel, Ownership};
-use namespace::{AttributeChange, Ino, Inode, Operation, SetAttributes, Tree};
+use namespace::{AttributeChange, Ino, Inode, Operation, SetAttributes, Tree, snapshots};
 use std::collections::BTreeMap;
 use types::Errno;
 use wire::{CapBits, ClientOp, ClientRequest};
@@ -176,7 +176,8 @@ impl Permissions {
         let caller = caller(request);
         let may =
             |(ino, access): (Ino, InodeAccess)| known.allows(tree, caller, ino, access, held(ino));
-        match accesses_of(tree, request, plan).into_iter().all(may) {
+        let may_show = || known.may_show(tree, caller, request.op, plan);
+        match accesses_of(tree, request, plan).into_iter().all(may) && may_show() {
             true => Ok(()),
             false => Err(Errno::ACCES),
         }
@@ -220,11 +221,36 @@ impl Client {
             return !access.sets_policy
                 && held.is_some_and(|bits| !access.writes || may_write(bits));
         };
-        let Some(inode) = tree.get(ino) else { return false };
+        tree.get(ino).is_some_and(|inode| self.allows_at(caller, &path, inode, access))
+    }
+
+    /// Whether a snapshot may be shown: by the path that leads to its directory today and on in it, and by
+    /// owner and mode that the inode had.
+    fn may_show(&self, tree: &Tree, caller: Caller<'_>, op: ClientOp, plan: &Plan) -> bool {
+        let (Some(snapshot), Some(directory)) = (&plan.shown.snapshot, plan.told_of) else {
+            return true;
+        };
+        let Some(snap) = snapshot.snap else { return true };
+        let (Some(mut path), Some(inode)) =
+            (names(tree, directory), snapshots::inode_at(tree, snapshot.ino, snap))
+        else {
+            return false;
+        };
+        path.extend(snapshot.names.iter().map(|name| &name[..]));
+        let reads = [ClientOp::OPEN, ClientOp::READDIR].contains(&op);
+        self.allows_at(caller, &path, inode, InodeAccess { reads, ..InodeAccess::default() })
+    }
+
+    fn allows_at(
+        &self,
+        caller: Caller<'_>,
+        path: &[&[u8]],
+        inode: &Inode,
+        access: InodeAccess,
+    ) -> bool {
         let InodeAccess { reads, writes, requires_owner, new_owner, created, .. } = access;
         let InodeAccess { sets_policy, changes_snapshots, .. } = access;
         let inode = Ownership { uid: inode.owner.uid, gid: inode.owner.gid, mode: inode.mode };
-        let path = &path;
         self.caps.allow(&MdsAccess {
             caller,
             path,
@@ -291,10 +317,12 @@ fn accesses_of(tree: &Tree, request: &ClientRequest, plan: &Plan) -> Vec<(Ino, I
             Operation::Forget { .. }
             | Operation::FlushBehind { .. }
             | Operation::ConfirmRemoved { .. }
-            | Operation::TrimPast { .. } => {}
+            | Operation::TrimOldVersions { .. } => {}
         }
     }
-    accesses.extend(plan.told_of.map(|ino| (ino, InodeAccess::default())));
+    // The inode of a snapshot has its own check.
+    let told_of = plan.told_of.filter(|_| plan.shown.snapshot.is_none());
+    accesses.extend(told_of.map(|ino| (ino, InodeAccess::default())));
     // An inode that the request is about to create is in no tree yet.
     let shown = plan.shown.target.filter(|ino| tree.get(*ino).is_some());
     let wanted = plan.shown.wanted;

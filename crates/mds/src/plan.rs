@@ -4,7 +4,7 @@ mod vxattrs;
 
 use crate::caps;
 use crate::layouts::{DataPools, with_numbers};
-use crate::pages::{ShownPage, page_of};
+use crate::pages::{ShownPage, ShownSnapshot, page_of};
 use crate::vxattrs::new_xattrs;
 use bytes::Bytes;
 use fscaps::{Access, Demand, Groups, range_end};
@@ -45,18 +45,7 @@ pub(crate) struct Shown {
     /// The operation's own part of the reply.
     pub told: Option<Bytes>,
     /// An inode as a snapshot shows it; instead of the inode, or beside it for a page of `.snap`.
-    pub past: Option<ShownPast>,
-}
-
-/// An inode, or what is in it, as a snapshot shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ShownPast {
-    /// The inode.
-    pub ino: Ino,
-    /// The snapshot; `None` for the one that the request takes or renames.
-    pub snap: Option<SnapId>,
-    /// The entry by which it was found in the snapshot: clients find it again by that.
-    pub entry: Option<(Ino, Bytes)>,
+    pub snapshot: Option<ShownSnapshot>,
 }
 
 /// A request, as it is executed now.

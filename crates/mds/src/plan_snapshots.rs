@@ -5,8 +5,8 @@
 //! that when they must give back their capabilities on the inode of today.
 
 use crate::caps;
-use crate::pages::page_of;
-use crate::plan::{Plan, Planner, Shown, ShownPast};
+use crate::pages::{ShownSnapshot, page_of};
+use crate::plan::{Plan, Planner, Shown};
 use bytes::Bytes;
 use fscaps::{Access, Groups};
 use namespace::{Ino, Operation, snapshots};
@@ -24,6 +24,8 @@ struct Found {
     ino: Ino,
     /// The entry behind the snapshot's that stands for it.
     entry: Option<(Ino, Bytes)>,
+    /// Names behind the snapshot's.
+    names: Vec<Bytes>,
 }
 
 impl Planner<'_> {
@@ -40,7 +42,8 @@ impl Planner<'_> {
 
     fn find(&self, path: &FilePath) -> Result<Found, Errno> {
         let (directory, names) = self.live_directory(path)?;
-        let mut found = Found { directory, snap: None, ino: directory, entry: None };
+        let behind = names.iter().skip(1).cloned().collect();
+        let mut found = Found { directory, snap: None, ino: directory, entry: None, names: behind };
         for name in names {
             match found.snap {
                 None => {
@@ -64,7 +67,7 @@ impl Planner<'_> {
 
     /// An inode as a snapshot shows it.
     pub(crate) fn show_snapshot(&self, request: &ClientRequest) -> Result<Plan, Errno> {
-        let Found { directory, snap, ino, entry } = self.find(&request.path)?;
+        let Found { directory, snap, ino, entry, names } = self.find(&request.path)?;
         let Some(snap) = snap else {
             return Ok(Plan::show(directory, CapBits::NONE));
         };
@@ -76,8 +79,8 @@ impl Planner<'_> {
                 return Err(Errno::ROFS);
             }
         }
-        let past = Some(ShownPast { ino, snap: Some(snap), entry });
-        let shown = Shown { past, ..Shown::default() };
+        let snapshot = Some(ShownSnapshot { ino, snap: Some(snap), entry, names });
+        let shown = Shown { snapshot, ..Shown::default() };
         let mut plan = Plan { shown, told_of: Some(directory), ..Plan::default() };
         if request.op == ClientOp::READDIR {
             if !inode.is_directory() {
@@ -97,7 +100,7 @@ impl Planner<'_> {
         let (directory, _) = self.live_directory(&request.path)?;
         let mut plan = Plan::show(directory, CapBits::NONE);
         plan.shown.page = Some(page_of(request));
-        plan.shown.past = Some(ShownPast { ino: directory, snap: None, entry: None });
+        plan.shown.snapshot = Some(ShownSnapshot::of_directory(directory));
         Ok(plan)
     }
 
@@ -134,8 +137,8 @@ impl Planner<'_> {
             }
         };
         let shows = request.op != ClientOp::RMSNAP;
-        let past = shows.then_some(ShownPast { ino: directory, snap: None, entry: None });
-        let shown = Shown { past, ..Shown::default() };
+        let snapshot = shows.then(|| ShownSnapshot::of_directory(directory));
+        let shown = Shown { snapshot, ..Shown::default() };
         let groups = Groups::FILE | Groups::AUTH | Groups::XATTR;
         let mut plan = Plan { operations: vec![operation], shown, ..Plan::default() };
         plan.demand.accesses.push((caps::inode_id(directory), Access::change(groups)));

@@ -73,7 +73,7 @@ impl Decode for Purge {
 pub(crate) struct SnapRemovals {
     /// Those of which OSDs must hear.
     pub new: Noted,
-    /// The place from which on the past is to be looked at.
+    /// The place from which on old versions are to be looked at.
     pub trim_from: Option<TrimPlace>,
 }
 

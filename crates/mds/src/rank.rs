@@ -394,11 +394,12 @@ impl Rank {
             }
         };
         // Its own client, too, may have changes that a snapshot shows.
-        let shows_past = plan.shown.past.as_ref().is_some_and(|past| past.snap.is_some());
-        let demanding = if shows_past { RequestId::task(*task) } else { id };
+        let shows_snapshot =
+            plan.shown.snapshot.as_ref().is_some_and(|snapshot| snapshot.snap.is_some());
+        let demanding = if shows_snapshot { RequestId::task(*task) } else { id };
         match self.caps.handle_request(self.now, demanding, std::mem::take(&mut plan.demand)) {
             Admission::Ready => {
-                if shows_past {
+                if shows_snapshot {
                     self.caps.end_request(self.now, demanding, &[]);
                 }
                 if let Some(ino) = self.unfinished_cut(&plan) {
@@ -424,8 +425,8 @@ impl Rank {
             && !plan.operations.iter().any(|operation| self.may_renumber(operation));
         let result = self.perform(id, request, &plan);
         let again = created.map_or(0, |ino| ino.0);
-        if let (Ok(made), Some(past)) = (&result, &mut plan.shown.past) {
-            past.snap = past.snap.or(made.snapshot);
+        if let (Ok(made), Some(snapshot)) = (&result, &mut plan.shown.snapshot) {
+            snapshot.snap = snapshot.snap.or(made.snapshot);
         }
         let result = result.map(|made| Executed {
             shown: plan.shown,

@@ -26,7 +26,7 @@ pub(crate) fn realm_info(tree: &Tree, ino: Ino) -> SnapRealmInfo {
         let snaps = numbers(&mut tree.existing_snaps().keys().rev().copied());
         return SnapRealmInfo { ino: ino.0, seq, snaps, ..SnapRealmInfo::default() };
     }
-    let none = namespace::Realm::default();
+    let none = snapshots::new_realm(tree, ino);
     let own = tree.get(ino).and_then(|inode| inode.policy.realm.as_ref()).unwrap_or(&none);
     let exists = |snap: &SnapId| tree.existing_snaps().contains_key(snap);
     SnapRealmInfo {
@@ -36,6 +36,8 @@ pub(crate) fn realm_info(tree: &Tree, ino: Ino) -> SnapRealmInfo {
         seq: own.seq.0,
         snaps: numbers(&mut own.snaps.keys().rev().copied()),
         prior_parent_snaps: numbers(&mut own.prior.iter().rev().copied().filter(exists)),
+        last_modified: own.last_modified,
+        change_attr: own.change_attr,
         ..SnapRealmInfo::default()
     }
 }
@@ -47,7 +49,7 @@ pub(crate) fn snap_context(tree: &Tree, ino: Ino) -> SnapContext {
 }
 
 /// An inode as a snapshot shows it, with bits that say which attributes will not change.
-pub(crate) fn past_stat(tree: &Tree, inode: &Inode, snap: SnapId, caps: CapBits) -> InodeStat {
+pub(crate) fn snapshot_stat(tree: &Tree, inode: &Inode, snap: SnapId, caps: CapBits) -> InodeStat {
     let cap = ReplyCap { caps, is_auth: true, ..ReplyCap::default() };
     let [files, subdirs] = counts_at(tree, inode, snap);
     let (taken, metadata) = snapshots::get(tree, snap)

@@ -85,7 +85,7 @@ impl RowQueue {
                     write.sets.insert(key.key(), value);
                 }
                 // The rows of a removed directory go with their object.
-                (RowKey::Entry(directory, _) | RowKey::PastEntry(directory, ..), None)
+                (RowKey::Entry(directory, _) | RowKey::OldEntry(directory, ..), None)
                     if !snapshots::keep_rows_of(tree, *directory) => {}
                 (_, None) if log.rows.may_be_stored(&key) => write.removes.push(key.key()),
                 (_, None) => {}

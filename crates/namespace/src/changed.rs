@@ -37,14 +37,14 @@ impl ChangedRows {
                     }
                 }
                 Record::Snapshots(_) => self.mark(tree, RowKey::Snapshots),
-                Record::PastEntry { directory, name, last, entry } => {
-                    self.mark(tree, RowKey::PastEntry(*directory, EntryKey::of(name), *last));
+                Record::OldEntry { directory, name, last, entry } => {
+                    self.mark(tree, RowKey::OldEntry(*directory, EntryKey::of(name), *last));
                     if entry.is_none() && tree.get(*directory).is_none() {
                         self.active.insert(RowKey::Directory(*directory), false);
                     }
                 }
-                Record::PastInode { ino, last, .. } => {
-                    self.mark(tree, RowKey::PastInode(*ino, *last));
+                Record::OldInode { ino, last, .. } => {
+                    self.mark(tree, RowKey::OldInode(*ino, *last));
                 }
                 Record::Gone(ino) => {
                     self.mark(tree, RowKey::Orphan(*ino));

@@ -257,7 +257,7 @@ impl Inode {
     }
 
     /// The inode as snapshots show it.
-    pub(crate) fn as_past(&self) -> Inode {
+    pub(crate) fn as_old_version(&self) -> Inode {
         let truncation = Truncation { cut_until: 0, ..self.truncation };
         let write_ranges = BTreeMap::new();
         let policy = Policy { realm: None, ..self.policy.clone() };

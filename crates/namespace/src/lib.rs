@@ -26,7 +26,7 @@ mod directory;
 mod execute;
 mod inode;
 mod load;
-mod past;
+mod old_versions;
 mod preserve;
 mod realm;
 pub mod realms;
@@ -46,12 +46,12 @@ pub use inode::{
     Encryption, Ino, Inode, Kind, Owner, Pins, Policy, Statistics, Truncation, WriteRange, Xattrs,
 };
 pub use load::{LoadError, Loader};
-pub use past::{PastEntry, PastKey};
+pub use old_versions::{OldEntry, OldKey};
 pub use realm::Realm;
 pub use record::{EntryImage, Record};
 pub use row::{
     Row, RowKey, SNAPSHOTS_OBJECT, decode_entry_key, decode_ino_key, directory_object, ino_key,
-    links_object, past_objects,
+    links_object, old_version_objects,
 };
 pub use snapshot::{SnapNumbers, Snapshot};
 pub use snapshots::TrimPlace;

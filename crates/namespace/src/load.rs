@@ -4,10 +4,8 @@
 //! and a directory may be reached only by a record. A record hides the row of the same key.
 
 use crate::directory::EntryKey;
-use crate::row::{
-    Row, RowKey, SNAPSHOTS_OBJECT, decode_entry_key, decode_ino_key, decode_past_key,
-};
-use crate::{ChangedRows, EntryImage, Ino, Inode, PastEntry, Record, SnapNumbers, Tree};
+use crate::row::{Row, RowKey, SNAPSHOTS_OBJECT, decode_entry_key, decode_ino_key, decode_old_key};
+use crate::{ChangedRows, EntryImage, Ino, Inode, OldEntry, Record, SnapNumbers, Tree};
 use bytes::Bytes;
 use codec::DecodeError;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -53,9 +51,9 @@ pub struct Loader {
     apart: BTreeMap<Ino, Apart>,
     touched: BTreeMap<Ino, Record>,
     numbers: Option<SnapNumbers>,
-    /// Parts of the past, and those that are kept no more.
-    past_entries: BTreeMap<(Ino, EntryKey, SnapId), Option<PastEntry>>,
-    past_inodes: BTreeMap<(Ino, SnapId), Option<Box<Inode>>>,
+    /// Old versions, and those that are kept no more.
+    old_entries: BTreeMap<(Ino, EntryKey, SnapId), Option<OldEntry>>,
+    old_inodes: BTreeMap<(Ino, SnapId), Option<Box<Inode>>>,
     changed: ChangedRows,
     /// Directories that were found, and those of them whose rows were not asked for.
     found: BTreeSet<Ino>,
@@ -91,18 +89,18 @@ impl Loader {
                 self.changed.replayed(RowKey::Snapshots);
                 self.numbers = Some(numbers);
             }
-            Record::PastEntry { directory, name, last, entry } => {
+            Record::OldEntry { directory, name, last, entry } => {
                 let key = EntryKey::of(&name);
-                self.changed.replayed(RowKey::PastEntry(directory, key.clone(), last));
-                self.past_entries.insert((directory, key, last), entry);
+                self.changed.replayed(RowKey::OldEntry(directory, key.clone(), last));
+                self.old_entries.insert((directory, key, last), entry);
                 self.find(directory);
             }
-            Record::PastInode { ino, last, inode } => {
-                self.changed.replayed(RowKey::PastInode(ino, last));
+            Record::OldInode { ino, last, inode } => {
+                self.changed.replayed(RowKey::OldInode(ino, last));
                 if inode.as_ref().is_some_and(|inode| inode.is_directory()) {
                     self.find(ino);
                 }
-                self.past_inodes.insert((ino, last), inode);
+                self.old_inodes.insert((ino, last), inode);
             }
             Record::Gone(ino) => {
                 // It may have been a directory; that it has no object is no error.
@@ -160,8 +158,8 @@ impl Loader {
         };
         let (key, last) = decode_entry_key(key).map_err(undecodable)?;
         if last != SnapId::HEAD {
-            let entry = Row::decode_past_entry(value).map_err(undecodable)?;
-            self.past_entries.entry((directory, key, last)).or_insert(Some(entry));
+            let entry = Row::decode_old_entry(value).map_err(undecodable)?;
+            self.old_entries.entry((directory, key, last)).or_insert(Some(entry));
             return Ok(());
         }
         let (image, after) = Row::decode_entry(value).map_err(undecodable)?;
@@ -186,7 +184,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Whether there are, or were, snapshots, so that inodes of the past must be read before directories.
+    /// Whether there are, or were, snapshots, so that old versions of inodes must be read before directories.
     pub fn has_snapshots(&self) -> bool {
         self.numbers.is_some()
     }
@@ -196,14 +194,14 @@ impl Loader {
     /// # Errors
     ///
     /// It does not decode.
-    pub fn past_row(&mut self, object: &str, raw: &[u8], value: &[u8]) -> Result<(), LoadError> {
+    pub fn old_row(&mut self, object: &str, raw: &[u8], value: &[u8]) -> Result<(), LoadError> {
         let undecodable = |error| LoadError::Undecodable { object: object.to_owned(), error };
-        let key = decode_past_key(raw).map_err(undecodable)?;
+        let key = decode_old_key(raw).map_err(undecodable)?;
         let inode = Box::new(Row::decode_inode(value).map_err(undecodable)?);
         if inode.is_directory() {
             self.find(key.0);
         }
-        self.past_inodes.entry(key).or_insert(Some(inode));
+        self.old_inodes.entry(key).or_insert(Some(inode));
         Ok(())
     }
 
@@ -263,16 +261,14 @@ impl Loader {
             Record::Dentry { directory, name: key.name, image, after }
         }));
         records.extend(self.numbers.map(Record::Snapshots));
-        records.extend(self.past_entries.into_iter().map(|((directory, key, last), entry)| {
-            Record::PastEntry { directory, name: key.name, last, entry }
+        records.extend(self.old_entries.into_iter().map(|((directory, key, last), entry)| {
+            Record::OldEntry { directory, name: key.name, last, entry }
         }));
-        records.extend(
-            self.past_inodes.into_iter().map(|((ino, last), inode)| Record::PastInode {
-                ino,
-                last,
-                inode,
-            }),
-        );
+        records.extend(self.old_inodes.into_iter().map(|((ino, last), inode)| Record::OldInode {
+            ino,
+            last,
+            inode,
+        }));
         tree.apply(&records);
         let touched: Vec<Record> = self.touched.into_values().collect();
         for record in touched {

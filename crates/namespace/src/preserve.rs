@@ -1,7 +1,7 @@
 //! Copy on write: what snapshots show stays when an operation changes it.
 
 use crate::execute::own_image;
-use crate::{EntryImage, Ino, Inode, PastEntry, Policy, Record, Tree, snapshots};
+use crate::{EntryImage, Ino, Inode, OldEntry, Policy, Record, Tree, snapshots};
 use bytes::Bytes;
 use types::SnapId;
 
@@ -47,8 +47,8 @@ fn keep_entry(
     }
     if snapshots::newest(tree, directory).is_some_and(|newest| newest > old.after) {
         let last = snapshots::last(tree);
-        let entry = Some(PastEntry { after: old.after, ino: old.ino });
-        kept.push(Record::PastEntry { directory, name: name.clone(), last, entry });
+        let entry = Some(OldEntry { after: old.after, ino: old.ino });
+        kept.push(Record::OldEntry { directory, name: name.clone(), last, entry });
     }
     snapshots::last(tree)
 }
@@ -59,8 +59,8 @@ fn keep_inode(tree: &Tree, new: Inode, kept: &mut Vec<Record>) -> Inode {
         && snapshots::newest(tree, new.ino).is_some_and(|newest| newest > old.policy.after)
     {
         let last = snapshots::last(tree);
-        let inode = Some(Box::new(old.as_past()));
-        kept.push(Record::PastInode { ino: new.ino, last, inode });
+        let inode = Some(Box::new(old.as_old_version()));
+        kept.push(Record::OldInode { ino: new.ino, last, inode });
     }
     Inode { policy: Policy { after: snapshots::last(tree), ..new.policy.clone() }, ..new }
 }

@@ -1,6 +1,6 @@
 //! Records of changes: after-images, which may be applied again.
 
-use crate::{Ino, Inode, PastEntry, SnapNumbers};
+use crate::{Ino, Inode, OldEntry, SnapNumbers};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use types::{SnapId, UTime};
@@ -55,7 +55,7 @@ pub enum Record {
     /// The numbers of snapshots.
     Snapshots(SnapNumbers),
     /// An entry as snapshots up to `last` show it, or that none does any more.
-    PastEntry {
+    OldEntry {
         /// The directory.
         directory: Ino,
         /// The name.
@@ -63,10 +63,10 @@ pub enum Record {
         /// The last snapshot that shows it.
         last: SnapId,
         /// Its meaning.
-        entry: Option<PastEntry>,
+        entry: Option<OldEntry>,
     },
     /// An inode as snapshots up to `last` show it, or that none does any more.
-    PastInode {
+    OldInode {
         /// The inode.
         ino: Ino,
         /// The last snapshot that shows it.
@@ -101,8 +101,8 @@ mod kind {
     pub(super) const ORPHAN: u8 = 4;
     pub(super) const GONE: u8 = 5;
     pub(super) const SNAPSHOTS: u8 = 6;
-    pub(super) const PAST_ENTRY: u8 = 7;
-    pub(super) const PAST_INODE: u8 = 8;
+    pub(super) const OLD_ENTRY: u8 = 7;
+    pub(super) const OLD_INODE: u8 = 8;
 }
 
 mod image {
@@ -148,8 +148,8 @@ impl Record {
             Record::Orphan(_) => kind::ORPHAN,
             Record::Gone(_) => kind::GONE,
             Record::Snapshots(_) => kind::SNAPSHOTS,
-            Record::PastEntry { .. } => kind::PAST_ENTRY,
-            Record::PastInode { .. } => kind::PAST_INODE,
+            Record::OldEntry { .. } => kind::OLD_ENTRY,
+            Record::OldInode { .. } => kind::OLD_INODE,
         }
     }
 
@@ -171,13 +171,13 @@ impl Record {
             Record::Inode(inode) | Record::Orphan(inode) => w.value(&**inode),
             Record::Gone(ino) => w.value(ino),
             Record::Snapshots(numbers) => w.value(numbers),
-            Record::PastEntry { directory, name, last, entry } => {
+            Record::OldEntry { directory, name, last, entry } => {
                 w.value(directory);
                 w.value(name);
                 w.value(last);
                 w.value(entry);
             }
-            Record::PastInode { ino, last, inode } => {
+            Record::OldInode { ino, last, inode } => {
                 w.value(ino);
                 w.value(last);
                 w.bool(inode.is_some());
@@ -209,19 +209,19 @@ impl Decode for Record {
                     Record::Dentry { directory, name, image, after }
                 }
                 kind::SNAPSHOTS => Record::Snapshots(r.value()?),
-                kind::PAST_ENTRY => Record::PastEntry {
+                kind::OLD_ENTRY => Record::OldEntry {
                     directory: r.value()?,
                     name: r.value()?,
                     last: r.value()?,
                     entry: r.value()?,
                 },
-                kind::PAST_INODE => {
+                kind::OLD_INODE => {
                     let (ino, last) = (r.value()?, r.value()?);
                     let inode = match r.bool("has an inode")? {
                         true => Some(Box::new(r.value()?)),
                         false => None,
                     };
-                    Record::PastInode { ino, last, inode }
+                    Record::OldInode { ino, last, inode }
                 }
                 kind::TOUCH => Record::Touch {
                     directory: r.value()?,
@@ -248,7 +248,7 @@ mod tests {
         let inode = Box::new(Inode { ino: Ino(9), mode: 0o100644, ..Inode::default() });
         let after = SnapId(4);
         let dentry = |image| Record::Dentry { directory: Ino(1), name: "a".into(), image, after };
-        let past = |entry| Record::PastEntry {
+        let old = |entry| Record::OldEntry {
             directory: Ino(1),
             name: "a".into(),
             last: SnapId(3),
@@ -270,10 +270,10 @@ mod tests {
             Record::Orphan(inode.clone()),
             Record::Gone(Ino(9)),
             Record::Snapshots(SnapNumbers { last: SnapId(5), removed: [SnapId(2)].into() }),
-            past(None),
-            past(Some(PastEntry { after: SnapId(1), ino: Ino(9) })),
-            Record::PastInode { ino: Ino(9), last: SnapId(3), inode: None },
-            Record::PastInode { ino: Ino(9), last: SnapId(3), inode: Some(inode) },
+            old(None),
+            old(Some(OldEntry { after: SnapId(1), ino: Ino(9) })),
+            Record::OldInode { ino: Ino(9), last: SnapId(3), inode: None },
+            Record::OldInode { ino: Ino(9), last: SnapId(3), inode: Some(inode) },
         ];
         for record in records {
             let bytes = codec::encode_to_bytes(&record);

@@ -1,7 +1,7 @@
 //! Rows: where entries and inodes are stored in the metadata pool, and how.
 
 use crate::directory::EntryKey;
-use crate::{EntryImage, Ino, Inode, PastEntry, SnapNumbers, Tree};
+use crate::{EntryImage, Ino, Inode, OldEntry, SnapNumbers, Tree};
 use bytes::Bytes;
 use codec::{DecodeErrorKind, Encode, Reader, Result, Writer};
 use types::SnapId;
@@ -29,9 +29,9 @@ pub enum RowKey {
     /// Not a row, but all rows of a removed directory.
     Directory(Ino),
     /// An entry of a directory as snapshots up to this one show it.
-    PastEntry(Ino, EntryKey, SnapId),
+    OldEntry(Ino, EntryKey, SnapId),
     /// An inode as snapshots up to this one show it.
-    PastInode(Ino, SnapId),
+    OldInode(Ino, SnapId),
     /// The numbers of snapshots.
     Snapshots,
 }
@@ -44,7 +44,7 @@ pub enum Row {
     /// An inode.
     Inode(Box<Inode>),
     /// The meaning that a name had.
-    PastEntry(PastEntry),
+    OldEntry(OldEntry),
     /// The numbers of snapshots.
     Snapshots(SnapNumbers),
 }
@@ -55,8 +55,8 @@ impl RowKey {
         match self {
             RowKey::Entry(directory, _)
             | RowKey::Directory(directory)
-            | RowKey::PastEntry(directory, ..) => directory_object(*directory),
-            RowKey::PastInode(ino, _) => past_object(ino.0 >> INODES_SHIFT),
+            | RowKey::OldEntry(directory, ..) => directory_object(*directory),
+            RowKey::OldInode(ino, _) => old_version_object(ino.0 >> INODES_SHIFT),
             RowKey::Snapshots => SNAPSHOTS_OBJECT.to_owned(),
             RowKey::Root(_) => format!("roots.{rank}"),
             RowKey::Link(ino) => links_object(*ino),
@@ -68,8 +68,8 @@ impl RowKey {
     pub fn key(&self) -> Bytes {
         match self {
             RowKey::Entry(_, entry) => entry_key(entry, SnapId::HEAD),
-            RowKey::PastEntry(_, entry, last) => entry_key(entry, *last),
-            RowKey::PastInode(ino, last) => {
+            RowKey::OldEntry(_, entry, last) => entry_key(entry, *last),
+            RowKey::OldInode(ino, last) => {
                 [ino.0.to_be_bytes(), last.0.to_be_bytes()].concat().into()
             }
             RowKey::Snapshots => Bytes::from_static(b"numbers"),
@@ -92,14 +92,14 @@ pub fn links_object(ino: Ino) -> String {
 /// The object with the numbers of snapshots.
 pub const SNAPSHOTS_OBJECT: &str = "snaps";
 
-fn past_object(part: u64) -> String {
+fn old_version_object(part: u64) -> String {
     format!("past.{part:x}")
 }
 
 /// The objects with inodes as snapshots show them, if numbers below this one were used.
-pub fn past_objects(numbers: Ino) -> impl Iterator<Item = String> {
+pub fn old_version_objects(numbers: Ino) -> impl Iterator<Item = String> {
     let files = Ino::FIRST.0 >> INODES_SHIFT..=numbers.0 >> INODES_SHIFT;
-    std::iter::once(0).chain(files).map(past_object)
+    std::iter::once(0).chain(files).map(old_version_object)
 }
 
 /// Key of an inode's row.
@@ -158,7 +158,7 @@ pub fn decode_entry_key(key: &Bytes) -> Result<(EntryKey, SnapId)> {
 /// # Errors
 ///
 /// It is no such key.
-pub(crate) fn decode_past_key(key: &[u8]) -> Result<(Ino, SnapId)> {
+pub(crate) fn decode_old_key(key: &[u8]) -> Result<(Ino, SnapId)> {
     let mut r = Reader::new(key);
     let ino = u64::from_be_bytes(r.array("key of an inode")?);
     let last = u64::from_be_bytes(r.array("last snapshot")?);
@@ -176,7 +176,7 @@ impl Row {
                 w.value(after);
             }
             Row::Inode(inode) => inode.encode(w),
-            Row::PastEntry(entry) => entry.encode(w),
+            Row::OldEntry(entry) => entry.encode(w),
             Row::Snapshots(numbers) => numbers.encode(w),
         });
         w.into_bytes()
@@ -209,7 +209,7 @@ impl Row {
         decode(value, |r, _| r.value())
     }
 
-    pub(crate) fn decode_past_entry(value: &[u8]) -> Result<PastEntry> {
+    pub(crate) fn decode_old_entry(value: &[u8]) -> Result<OldEntry> {
         decode(value, |r, _| r.value())
     }
 
@@ -250,12 +250,13 @@ impl Tree {
                 };
                 Some(Row::Entry(image, entry.after))
             }
-            RowKey::PastEntry(directory, entry, last) => {
-                self.past().entry_row(*directory, entry, *last).map(Row::PastEntry)
+            RowKey::OldEntry(directory, entry, last) => {
+                self.old_versions().entry_row(*directory, entry, *last).map(Row::OldEntry)
             }
-            RowKey::PastInode(ino, last) => {
-                self.past().inode_row(*ino, *last).map(|inode| Row::Inode(Box::new(inode.clone())))
-            }
+            RowKey::OldInode(ino, last) => self
+                .old_versions()
+                .inode_row(*ino, *last)
+                .map(|inode| Row::Inode(Box::new(inode.clone()))),
             RowKey::Snapshots => {
                 let numbers = self.snap_numbers();
                 (*numbers != SnapNumbers::default()).then(|| Row::Snapshots(numbers.clone()))
@@ -285,12 +286,12 @@ mod tests {
         assert_eq!(key.object(0), "dir.10000000001.0.0");
         assert_eq!(hex(&key.key()), "c1f406666f6f00fffffffffffffffe");
         assert_eq!(decode_entry_key(&key.key()).unwrap(), (entry.clone(), SnapId::HEAD));
-        let past = RowKey::PastEntry(Ino(0x100_0000_0001), entry.clone(), SnapId(5));
-        assert_eq!(past.object(0), key.object(0));
-        assert_eq!(decode_entry_key(&past.key()).unwrap(), (entry, SnapId(5)));
-        let past = RowKey::PastInode(Ino(0x100_0001_0002), SnapId(5));
-        assert_eq!(past.object(0), "past.1000001");
-        assert_eq!(decode_past_key(&past.key()).unwrap(), (Ino(0x100_0001_0002), SnapId(5)));
+        let old = RowKey::OldEntry(Ino(0x100_0000_0001), entry.clone(), SnapId(5));
+        assert_eq!(old.object(0), key.object(0));
+        assert_eq!(decode_entry_key(&old.key()).unwrap(), (entry, SnapId(5)));
+        let old = RowKey::OldInode(Ino(0x100_0001_0002), SnapId(5));
+        assert_eq!(old.object(0), "past.1000001");
+        assert_eq!(decode_old_key(&old.key()).unwrap(), (Ino(0x100_0001_0002), SnapId(5)));
         let link = RowKey::Link(Ino(0x100_0001_0002));
         assert_eq!(
             (link.object(3), hex(&link.key())),

@@ -1,14 +1,14 @@
 //! Snapshots: their numbers, the directories of which they were taken, and which of them show an inode.
 
 use crate::realms::{realm_chain, realm_of};
-use crate::{Ino, Inode, PastKey, Realm, Snapshot, Tree};
+use crate::{Ino, Inode, OldKey, Realm, Snapshot, Tree};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use types::SnapId;
+use types::{SnapId, UTime};
 
-/// A place in the past: the last snapshot that shows something, and the part behind which the place is.
-pub type TrimPlace = (SnapId, Option<PastKey>);
+/// A place among old versions: the last snapshot that shows one, and the version behind which the place is.
+pub type TrimPlace = (SnapId, Option<OldKey>);
 
 /// The greatest number with which no snapshot can be that does not exist yet.
 pub(crate) fn last(tree: &Tree) -> SnapId {
@@ -78,6 +78,17 @@ pub(crate) fn realm_part(tree: &Tree, ino: Ino) -> Option<&Realm> {
     tree.get(ino)?.policy.realm.as_ref()
 }
 
+/// The realm that an inode becomes. Its `.snap` has had the attributes of that of the realm around it.
+pub fn new_realm(tree: &Tree, ino: Ino) -> Realm {
+    let around = realm_part(tree, realm_of(tree, ino));
+    let made = tree.get(Ino::ROOT).map_or(UTime::ZERO, |root| root.btime);
+    Realm {
+        last_modified: around.map_or(made, |realm| realm.last_modified),
+        change_attr: around.map_or(0, |realm| realm.change_attr),
+        ..Realm::default()
+    }
+}
+
 pub(crate) fn is_nameless(tree: &Tree, ino: Ino) -> bool {
     ino != Ino::ROOT && tree.home(ino).is_none()
 }
@@ -107,14 +118,14 @@ pub fn get(tree: &Tree, snap: SnapId) -> Option<(Ino, &Snapshot)> {
 
 /// An inode as a snapshot shows it; `None` if it does not.
 pub fn inode_at(tree: &Tree, ino: Ino, snap: SnapId) -> Option<&Inode> {
-    let past = tree.past().inode(ino, snap);
-    past.or_else(|| tree.get(ino).filter(|inode| inode.policy.after < snap))
+    let old = tree.old_versions().inode(ino, snap);
+    old.or_else(|| tree.get(ino).filter(|inode| inode.policy.after < snap))
 }
 
 /// The inode that a name stands for in a snapshot.
 pub fn entry_at(tree: &Tree, directory: Ino, name: &Bytes, snap: SnapId) -> Option<Ino> {
-    let past = tree.past().entry(directory, name, snap);
-    past.or_else(|| {
+    let old = tree.old_versions().entry(directory, name, snap);
+    old.or_else(|| {
         let entry = tree.entry(directory, name)?;
         (entry.after < snap).then_some(entry.ino)
     })
@@ -125,24 +136,24 @@ pub(crate) fn has_own(tree: &Tree, directory: Ino) -> bool {
     realm_part(tree, directory).is_some_and(|realm| !realm.snaps.is_empty())
 }
 
-/// Whether anything is kept for snapshots.
-pub fn keep_past(tree: &Tree) -> bool {
-    tree.past().len() > 0
+/// Number of entries and inodes that are kept for snapshots.
+pub fn kept(tree: &Tree) -> usize {
+    tree.old_versions().len()
 }
 
 /// Whether a directory exists, or snapshots show entries of it.
 pub fn keep_rows_of(tree: &Tree, directory: Ino) -> bool {
-    tree.get(directory).is_some() || tree.past().has_entries(directory)
+    tree.get(directory).is_some() || tree.old_versions().has_entries(directory)
 }
 
-/// Parts of the past from a place on that no snapshot may show any more, of `max` parts that are looked at,
+/// Old versions from a place on that no snapshot may show any more, of `max` parts that are looked at,
 /// and the place behind them; `None` if there are no more.
 pub fn stale(
     tree: &Tree,
     from: &TrimPlace,
     max: usize,
-) -> (Vec<(SnapId, PastKey)>, Option<TrimPlace>) {
-    let looked: Vec<_> = tree.past().behind(from).take(max).collect();
+) -> (Vec<(SnapId, OldKey)>, Option<TrimPlace>) {
+    let looked: Vec<_> = tree.old_versions().behind(from).take(max).collect();
     let behind = looked.last().map(|(last, key, _)| (*last, Some((*key).clone())));
     let next = behind.filter(|_| looked.len() == max);
     let stale = looked.into_iter().filter(|(last, _, after)| !is_shown(tree, *after, *last));

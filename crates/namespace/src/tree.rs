@@ -2,7 +2,7 @@
 
 use crate::directory::{Directory, Entry, EntryKey, Page, PageStart};
 use crate::inode::{Ino, Inode, Kind, Statistics, Truncation};
-use crate::past::Past;
+use crate::old_versions::OldVersions;
 use crate::record::{EntryImage, Record};
 use crate::snapshot::SnapNumbers;
 use bytes::Bytes;
@@ -39,7 +39,7 @@ pub struct Tree {
     snap_numbers: SnapNumbers,
     /// Snapshots that exist, with the directories of which they were taken.
     existing_snaps: BTreeMap<SnapId, Ino>,
-    past: Past,
+    old_versions: OldVersions,
 }
 
 impl Tree {
@@ -69,7 +69,7 @@ impl Tree {
             realms: BTreeSet::new(),
             snap_numbers: SnapNumbers::default(),
             existing_snaps: BTreeMap::new(),
-            past: Past::default(),
+            old_versions: OldVersions::default(),
         }
     }
 
@@ -128,8 +128,8 @@ impl Tree {
         &self.existing_snaps
     }
 
-    pub(crate) fn past(&self) -> &Past {
-        &self.past
+    pub(crate) fn old_versions(&self) -> &OldVersions {
+        &self.old_versions
     }
 
     /// At most `max` entries of a directory as a snapshot shows it.
@@ -142,10 +142,10 @@ impl Tree {
         let entries = self.nodes.get(&directory).map(|node| node.entries.from(begin.clone()));
         let live = entries.into_iter().flatten().filter(|(_, entry)| entry.after < snap);
         let live = live.map(|(key, entry)| (key.clone(), entry.ino));
-        let past = self.past.entries_of(directory, &from, snap);
-        let past = past.filter(|(key, _)| begin != Bound::Excluded((*key).clone()));
-        let past = past.map(|(key, ino)| (key.clone(), ino));
-        let mut found: Vec<_> = live.take(max + 1).chain(past.take(max + 1)).collect();
+        let kept = self.old_versions.entries_of(directory, &from, snap);
+        let kept = kept.filter(|(key, _)| begin != Bound::Excluded((*key).clone()));
+        let kept = kept.map(|(key, ino)| (key.clone(), ino));
+        let mut found: Vec<_> = live.take(max + 1).chain(kept.take(max + 1)).collect();
         found.sort_unstable();
         let is_last = found.len() <= max;
         found.truncate(max);
@@ -248,11 +248,11 @@ impl Tree {
                 }
                 Record::Gone(ino) => self.remove_node(*ino),
                 Record::Snapshots(numbers) => self.snap_numbers = numbers.clone(),
-                Record::PastEntry { directory, name, last, entry } => {
-                    self.past.set_entry(*directory, name, *last, *entry);
+                Record::OldEntry { directory, name, last, entry } => {
+                    self.old_versions.set_entry(*directory, name, *last, *entry);
                 }
-                Record::PastInode { ino, last, inode } => {
-                    self.past.set_inode(*ino, *last, inode.clone());
+                Record::OldInode { ino, last, inode } => {
+                    self.old_versions.set_inode(*ino, *last, inode.clone());
                 }
             }
         }

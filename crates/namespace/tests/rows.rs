@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// A snapshot is removed, and the parts of the past that none shows.
+    /// A snapshot is removed, and the old versions that none shows.
     fn remove_snapshot(&mut self, which: usize) {
         let snap = self.taken.keys().nth(which % self.taken.len().max(1)).copied();
         let Some((directory, name, _)) = snap.and_then(|snap| self.taken.remove(&snap)) else {
@@ -93,7 +93,7 @@ impl World {
         let mut place = Some((SnapId(0), None));
         while let Some(from) = place {
             let (keys, next) = snapshots::stale(&self.tree, &from, 2);
-            self.apply(&Operation::TrimPast { keys });
+            self.apply(&Operation::TrimOldVersions { keys });
             place = next;
         }
     }
@@ -166,9 +166,9 @@ fn load(rows: &Rows, journal: &[Record]) -> Result<(Tree, ChangedRows), LoadErro
         loader.snapshots_row(value)?;
     }
     if loader.has_snapshots() {
-        for object in namespace::past_objects(Ino(Ino::FIRST.0 + 1000)) {
+        for object in namespace::old_version_objects(Ino(Ino::FIRST.0 + 1000)) {
             for (raw, value) in rows.get(&object).into_iter().flatten() {
-                loader.past_row(&object, raw, value)?;
+                loader.old_row(&object, raw, value)?;
             }
         }
     }
@@ -264,7 +264,7 @@ proptest! {
         while !world.taken.is_empty() {
             world.remove_snapshot(0);
         }
-        prop_assert!(!snapshots::keep_past(&world.tree), "nothing is left of the past");
+        prop_assert_eq!(snapshots::kept(&world.tree), 0, "no old version is left");
         // With a whole checkpoint the rows alone are the tree, and nothing else is left in them.
         if let Some((keys, _)) = running {
             keys.iter().for_each(|key| world.write(key));

@@ -1,6 +1,9 @@
 //! Calls of users of the file system, their answers, and what was lost.
 
-use crate::files::{FILE_BYTES_MAX, SALT, draw_directory, draw_file, draw_subdirectory};
+use crate::file_snapshots::Known;
+use crate::files::{
+    FILE_BYTES_MAX, FileSystem, SALT, draw_directory, draw_file, draw_quota, draw_subdirectory,
+};
 use crate::model::ActorId;
 use bytes::Bytes;
 use engine::Time;
@@ -12,6 +15,12 @@ use stdx::Prng;
 const CALLS_MAX: usize = 600;
 /// Files that a user has open at most.
 const OPEN_MAX: usize = 3;
+
+/// One in so many calls is about snapshots, where there are any.
+const SNAPSHOTS_ONE_IN: u64 = 4;
+
+/// One in so many calls sets a quota, where there are any.
+const QUOTAS_ONE_IN: u64 = 12;
 
 /// A call in the history.
 #[derive(Debug, Clone)]
@@ -53,19 +62,25 @@ pub struct FileHistory {
     /// Files that each life has open.
     open: BTreeMap<ActorId, Vec<u64>>,
     values: u64,
+    has_snapshots: bool,
+    has_quotas: bool,
+    known: Known,
     /// Searches for an order that exceeded their bound.
     undecided: usize,
 }
 
 impl FileHistory {
     /// Nothing has been done yet.
-    pub fn new(seed: u64) -> Self {
+    pub fn new(seed: u64, shape: Option<FileSystem>) -> Self {
         FileHistory {
             prng: Prng::new(seed ^ SALT ^ 1),
             entries: Vec::new(),
             losses: Vec::new(),
             open: BTreeMap::new(),
             values: 0,
+            has_snapshots: shape.is_some_and(|shape| shape.has_snapshots),
+            has_quotas: shape.is_some_and(|shape| shape.has_quotas),
+            known: Known::default(),
             undecided: 0,
         }
     }
@@ -114,6 +129,9 @@ impl FileHistory {
     /// Notes the answer to a call.
     pub fn complete(&mut self, index: usize, now: Time, outcome: Outcome) {
         let entry = &mut self.entries[index];
+        if outcome.is_ok() {
+            self.known.note(&entry.call);
+        }
         entry.completed = Some((now, outcome));
         if let Some(ino) = entry.opened() {
             self.open.entry(entry.actor).or_default().push(ino);
@@ -137,6 +155,12 @@ impl FileHistory {
         let p = &mut self.prng;
         if p.chance(1, 30) {
             return Call::Sync;
+        }
+        if self.has_snapshots && p.chance(1, SNAPSHOTS_ONE_IN) {
+            return self.known.draw(p);
+        }
+        if self.has_quotas && p.chance(1, QUOTAS_ONE_IN) {
+            return draw_quota(p);
         }
         if !open.is_empty() && p.chance(3, 5) {
             let ino = *p.choose(&open);

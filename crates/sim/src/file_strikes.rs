@@ -1,6 +1,7 @@
 //! Deaths of the metadata server soon after an answer: when what it has told is
 //! stored or not.
 
+use crate::file_snapshots;
 use crate::files::{SALT, parent};
 use engine::{Duration, Time};
 use fsclient::Call;
@@ -58,9 +59,14 @@ impl Strikes {
     pub fn draw(&mut self, now: Time, call: &Call, is_durable: bool) -> Option<Strike> {
         let path = match call {
             Call::Mkdir(path) | Call::Rmdir(path) | Call::Unlink(path) | Call::Create(path) => {
-                Some(path)
+                Some(path.clone())
             }
-            Call::Rename(_, path) => Some(path),
+            Call::Rename(_, path) => Some(path.clone()),
+            Call::TakeSnapshot { directory, name }
+            | Call::RemoveSnapshot { directory, name }
+            | Call::RenameSnapshot { directory, to: name, .. } => {
+                Some(file_snapshots::path(directory, name))
+            }
             Call::Fsync(_) | Call::Sync => None,
             _ => return None,
         };
@@ -72,8 +78,8 @@ impl Strikes {
         self.not_before = now + PAUSE;
         let looks = !is_durable && p.chance(2, 3);
         let look = path.filter(|_| looks).map(|path| match p.chance(1, 2) {
-            true => Call::Stat(path.clone()),
-            false => Call::List(parent(path)),
+            false => Call::List(parent(&path)),
+            true => Call::Stat(path),
         });
         let after_us = *p.choose(&AFTER_US_MAX);
         Some(Strike {

@@ -1,5 +1,6 @@
 //! The file system of a scenario: its shape, and the names that its users know.
 
+use fsclient::Call;
 use stdx::Prng;
 
 /// Percent of the seeds that have a file system, unless the caller wants another share.
@@ -24,6 +25,10 @@ pub struct FileSystem {
     pub strikes: usize,
     /// Time in milliseconds for which a new server waits for clients of the former one.
     pub reconnect_ms: u64,
+    /// Clients set quotas of directories.
+    pub has_quotas: bool,
+    /// Clients take, read and remove snapshots of directories.
+    pub has_snapshots: bool,
 }
 
 /// The file system of a seed, if it has one.
@@ -37,7 +42,18 @@ pub fn draw(seed: u64, percent: u64) -> Option<FileSystem> {
         think_us: *p.choose(&[5_000, 20_000, 100_000]),
         strikes: *p.choose(&[0, 3, 10]),
         reconnect_ms: *p.choose(&[2_000, 2_000, 8_000, 60_000]),
+        has_snapshots: p.chance(2, 3),
+        has_quotas: p.chance(1, 3),
     })
+}
+
+/// Special traits of a seed with a file system, or without one.
+pub fn traits(shape: Option<FileSystem>) -> [(&'static str, bool); 3] {
+    [
+        ("a file system", shape.is_some()),
+        ("quotas of directories", shape.is_some_and(|shape| shape.has_quotas)),
+        ("snapshots of directories", shape.is_some_and(|shape| shape.has_snapshots)),
+    ]
 }
 
 /// All paths of files that users use.
@@ -51,6 +67,11 @@ pub fn all_directories() -> impl Iterator<Item = String> {
     std::iter::once("").chain(DIRECTORIES).map(str::to_owned)
 }
 
+/// The path of something in a directory.
+pub fn below(directory: &str, name: &str) -> String {
+    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
+}
+
 /// Some directory.
 pub fn draw_directory(prng: &mut Prng) -> String {
     place(prng).to_owned()
@@ -59,6 +80,14 @@ pub fn draw_directory(prng: &mut Prng) -> String {
 /// Some directory that is not the root.
 pub fn draw_subdirectory(prng: &mut Prng) -> String {
     (*prng.choose(&DIRECTORIES)).to_owned()
+}
+
+/// A quota of some directory, or none any more.
+pub fn draw_quota(p: &mut Prng) -> Call {
+    let directory = draw_directory(p);
+    let max_files = *p.choose(&[0, 0, 2, 3, 5]);
+    let max_bytes = *p.choose(&[0, 0, 0, 64, 300]);
+    Call::SetQuota { directory, max_bytes, max_files }
 }
 
 /// The directory of a path.
@@ -80,5 +109,5 @@ pub fn draw_file(prng: &mut Prng) -> String {
 }
 
 fn join(place: &str, name: u64) -> String {
-    if place.is_empty() { format!("f{name}") } else { format!("{place}/f{name}") }
+    below(place, &format!("f{name}"))
 }

@@ -12,8 +12,8 @@
 //!   scenario's cluster.
 //! * [`workload`], [`snapshots`], [`model`], [`history`], [`watching`]: requests of clients, the model of
 //!   objects, and recorded responses.
-//! * [`files`], [`file_load`], [`file_history`], [`file_strikes`]: the file system, the calls of its users,
-//!   recorded answers, and deaths of its server.
+//! * [`files`], [`file_load`], [`file_snapshots`], [`file_history`], [`file_strikes`]: the file system, the
+//!   calls of its users, recorded answers, and deaths of its server.
 //! * [`check`]: one checker per file. [`run`]: the phases of a run.
 //!
 //! See `docs/internals/simulator.md`.
@@ -34,6 +34,7 @@ pub mod fault_mix;
 pub mod faults;
 pub mod file_history;
 pub mod file_load;
+pub mod file_snapshots;
 pub mod file_strikes;
 pub mod files;
 pub mod groups;

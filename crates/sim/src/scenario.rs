@@ -383,13 +383,13 @@ impl Scenario {
             ("a shared image", self.load.has_image && self.load.image_sharers > 0),
             ("an image with shards", self.load.has_image && self.image_place().data_pool.is_some()),
             ("snapshots", self.load.has_snapshots),
-            ("a file system", self.file_system.is_some()),
             ("a disk replaced in the end", self.disks.replaced.is_some()),
             ("an OSD leaves in the end", self.cluster.leaver.is_some()),
             ("rot in the end", self.disks.rotten.is_some()),
             ("something stands still in the end", self.stall.is_some()),
         ];
         let all = all.into_iter().chain(self.trials.traits()).chain(self.control.traits());
+        let all = all.chain(files::traits(self.file_system));
         all.filter(|(_, is_so)| *is_so).map(|(name, _)| name)
     }
 

@@ -267,6 +267,11 @@ pub struct SnapRealmInfo {
     pub snaps: Vec<u64>,
     /// Snapshots of realms that were above, newest first.
     pub prior_parent_snaps: Vec<u64>,
+    /// When its snapshots last changed: the time of `.snap`. Not told to clients without
+    /// [`session_features::NEW_SNAPREALM_INFO`].
+    pub last_modified: UTime,
+    /// Counts changes of its snapshots. Not told to clients without that feature either.
+    pub change_attr: u64,
 }
 
 impl SnapRealmInfo {
@@ -280,11 +285,37 @@ impl SnapRealmInfo {
             }
             w.versioned(1, 1, |w| {
                 w.value(realm);
-                w.value(&UTime::ZERO); // time of the last change, for `.snap`
-                w.u64(0); // its change attribute
+                w.value(&realm.last_modified);
+                w.u64(realm.change_attr);
             });
         }
         w.into_bytes()
+    }
+
+    /// The realms of a trace, which was made for a client with these features.
+    ///
+    /// # Errors
+    ///
+    /// It does not decode.
+    pub fn decode_trace(trace: &[u8], features: u64) -> Result<Vec<SnapRealmInfo>> {
+        let mut r = Reader::new(trace);
+        let mut realms = Vec::new();
+        while !r.is_empty() {
+            let is_new = features & session_features::NEW_SNAPREALM_INFO != 0;
+            realms.push(if is_new { Self::decode_versioned(&mut r)? } else { r.value()? });
+        }
+        Ok(realms)
+    }
+
+    fn decode_versioned(r: &mut Reader<'_>) -> Result<Self> {
+        r.versioned("snap realm", 1, |r, _| {
+            let realm: SnapRealmInfo = r.value()?;
+            Ok(SnapRealmInfo {
+                last_modified: r.value()?,
+                change_attr: r.u64("change attribute")?,
+                ..realm
+            })
+        })
     }
 }
 

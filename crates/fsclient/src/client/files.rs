@@ -1,8 +1,8 @@
 //! Calls on open files, their data, and the capabilities that allow them.
 
-use super::FsClient;
+use super::{FsClient, quotas, snapshots};
 use crate::call::{Answer, Call, CallId};
-use crate::inode::{Inode, Step, Syncing, Waiting};
+use crate::inode::{Buffered, Inode, Step, Syncing, Waiting, place};
 use crate::requests::{self, Purpose};
 use crate::transfers::Transfer;
 use bytes::{Bytes, BytesMut};
@@ -58,6 +58,7 @@ impl FsClient {
         if self.inodes.get(&ino).is_some_and(|inode| is_syncing || inode.must_write()) {
             self.write_buffer(ino);
         }
+        snapshots::flush(self, ino);
         self.give_back(ino);
         let Some(inode) = self.inodes.get(&ino) else { return };
         if (inode.opens == 0 || is_syncing) && inode.is_dirty && inode.is_written() {
@@ -79,7 +80,10 @@ impl FsClient {
             Step::Waits => return false,
             Step::Write => {
                 if let Some(Call::Write { offset, data, .. }) = self.take_waiting(ino, id) {
-                    self.write(ino, id, offset, data);
+                    match quotas::check_write(self, ino, offset + data.len() as u64) {
+                        Ok(()) => self.write(ino, id, offset, data),
+                        Err(errno) => self.fail(id, errno),
+                    }
                 }
             }
             Step::Read(length) => {
@@ -171,12 +175,13 @@ impl FsClient {
     fn write(&mut self, ino: u64, id: CallId, offset: u64, data: Bytes) {
         let now = self.now.wall();
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
-        inode.note_write(now, offset + data.len() as u64);
+        let number = inode.note_write(now, offset + data.len() as u64);
+        let context = self.realms.context(inode.realm);
+        inode.buffer.push(Buffered { number, offset, data, context });
         if !inode.usable().contains(CapBits::FILE_BUFFER) {
-            return self.transfer_write(ino, offset, data, Some(id));
+            return self.write_buffered(ino, Some(id));
         }
-        inode.buffer.push((offset, data));
-        let buffered: usize = inode.buffer.iter().map(|(_, data)| data.len()).sum();
+        let buffered: usize = inode.buffer.iter().map(|write| write.data.len()).sum();
         if buffered > BUFFER_MAX {
             self.write_buffer(ino);
         }
@@ -184,39 +189,41 @@ impl FsClient {
     }
 
     fn write_buffer(&mut self, ino: u64) {
-        let Some(inode) = self.inodes.get_mut(&ino) else { return };
-        for (offset, data) in std::mem::take(&mut inode.buffer) {
-            self.transfer_write(ino, offset, data, None);
-        }
+        self.write_buffered(ino, None);
     }
 
-    fn transfer_write(&mut self, ino: u64, offset: u64, data: Bytes, call: Option<CallId>) {
+    /// Sends all writes to the OSDs; `last` waits for the last of them.
+    fn write_buffered(&mut self, ino: u64, last: Option<CallId>) {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
-        inode.writes += 1;
-        let (place, within) = inode.place(offset);
-        let operation = Operation::write(place, vec![OsdOp::write(within, data)]);
-        self.transfers.submit(self.now, operation, Transfer::Write { ino, call });
+        let writes = std::mem::take(&mut inode.buffer);
+        let newest = writes.last().map(|write| write.number);
+        for Buffered { number, offset, data, context } in writes {
+            inode.writes.insert(number);
+            let (place, within) = place(&inode.stat, offset);
+            let operation = Operation::write(place, vec![OsdOp::write(within, data)]);
+            let operation = Operation { snap_context: context, ..operation };
+            let call = last.filter(|_| Some(number) == newest);
+            self.transfers.submit(self.now, operation, Transfer::Write { ino, call, number });
+        }
     }
 
     fn read(&mut self, ino: u64, id: CallId, offset: u64, length: u64) {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
         inode.reads += 1;
-        let (place, within) = inode.place(offset);
+        let (place, within) = place(&inode.stat, offset);
         let operation = Operation::new(place, vec![OsdOp::read(within, length)]);
         self.transfers.submit(self.now, operation, Transfer::Read { ino, call: id, length });
     }
 
     fn transferred(&mut self, transfer: Transfer, answer: Result<Bytes, Errno>) {
-        let ino = transfer.ino();
         self.is_shut_out |= answer == Err(Errno::BLOCKLISTED);
-        if let Some(inode) = self.inodes.get_mut(&ino) {
-            match &transfer {
-                Transfer::Write { .. } => inode.writes -= 1,
-                Transfer::Read { .. } => inode.reads -= 1,
-            }
-        }
+        let ino = transfer.ino();
+        let inode = ino.and_then(|ino| self.inodes.get_mut(&ino));
         match transfer {
-            Transfer::Write { call, .. } => {
+            Transfer::Write { ino, call, number } => {
+                if let Some(inode) = inode {
+                    inode.writes.remove(&number);
+                }
                 if let Err(error) = &answer {
                     tracing::warn!(ino, %error, "data is not written");
                     self.write_failed(ino);
@@ -225,18 +232,15 @@ impl FsClient {
                 call.into_iter().for_each(|id| self.complete(id, outcome.clone()));
             }
             Transfer::Read { call, length, .. } => {
-                let bytes = match answer {
-                    Err(Errno::NOENT) => Ok(Bytes::new()),
-                    Err(error) => {
-                        tracing::warn!(ino, %error, "data is not read");
-                        Err(Errno::IO)
-                    }
-                    Ok(bytes) => Ok(bytes),
-                };
-                self.complete(call, bytes.map(|bytes| Answer::Data(padded(&bytes, length))));
+                inode.into_iter().for_each(|inode| inode.reads -= 1);
+                self.complete(call, read_answer(answer, length).map(Answer::Data));
+            }
+            Transfer::OfSnapshot { call, stat } => {
+                let data = read_answer(answer, stat.size);
+                self.complete(call, data.map(|data| Answer::File(stat, data)));
             }
         }
-        self.tend(ino);
+        ino.into_iter().for_each(|ino| self.tend(ino));
     }
 
     /// A write that the OSDs refuse is lost; all who wait for it learn so.
@@ -256,7 +260,7 @@ impl FsClient {
     pub(super) fn handle_caps(&mut self, tid: u64, message: &ClientCaps) {
         self.transfers.raise_barrier(message.osd_epoch_barrier);
         match message.op {
-            CapOp::FLUSH_ACK => {
+            CapOp::FLUSH_ACK | CapOp::FLUSHSNAP_ACK => {
                 if let Some(inode) = self.inodes.get_mut(&message.ino) {
                     inode.flushes.remove(&tid);
                 }
@@ -315,7 +319,8 @@ impl FsClient {
         let (Some(conn), Some(inode)) = (self.session.claimed(), self.inodes.get_mut(&ino)) else {
             return false;
         };
-        let mut message = ClientCaps { max_size, flags, ..inode.message(op) };
+        let snap_follows = self.realms.context(inode.realm).seq.0;
+        let mut message = ClientCaps { max_size, flags, snap_follows, ..inode.message(op) };
         let mut tid = 0;
         // A size that others see before the data would show them zeros.
         if inode.is_dirty && inode.is_written() {
@@ -346,6 +351,18 @@ impl FsClient {
         if let Some(inode) = self.inodes.remove(&ino) {
             self.send_release(inode.item());
         }
+    }
+}
+
+/// Bytes that were read, up to the length that the file has. An object that is not there has zeros.
+fn read_answer(answer: Result<Bytes, Errno>, length: u64) -> Result<Bytes, Errno> {
+    match answer {
+        Err(Errno::NOENT) => Ok(padded(b"", length)),
+        Err(error) => {
+            tracing::warn!(%error, "data is not read");
+            Err(Errno::IO)
+        }
+        Ok(bytes) => Ok(padded(&bytes, length)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Requests to the metadata server, its replies, and all its other messages.
 
-use super::FsClient;
+use super::snapshots::is_live;
+use super::{FsClient, quotas, snapshots};
 use crate::call::{Answer, Call, CallId};
 use crate::inode::Inode;
 use crate::requests::{self, Purpose, Replied};
@@ -9,8 +10,9 @@ use engine::{ConnId, Message};
 use types::Errno;
 use types::features::SUPPORTED;
 use wire::{
-    CapBits, ClientCaps, ClientLease, ClientReply, ClientRequest, ClientSession, DirectoryPage,
-    FilePath, InodeStat, MessageBody, PeerFault, decode_from_peer, readdir_flags,
+    CapBits, ClientCaps, ClientLease, ClientQuota, ClientReply, ClientRequest, ClientSession,
+    ClientSnap, DirectoryPage, FilePath, InodeStat, MessageBody, PeerFault, decode_from_peer,
+    readdir_flags,
 };
 
 /// Capabilities of directories that the client keeps.
@@ -24,6 +26,11 @@ impl FsClient {
         if let Some(conn) = self.session.ready() {
             self.transmit(conn, tid);
         }
+    }
+
+    /// Whether a call would make a name beyond a quota.
+    pub(super) fn exceeds_quota(&self, call: &Call) -> bool {
+        quotas::check(self, call).is_err()
     }
 
     pub(super) fn transmit(&mut self, conn: ConnId, tid: u64) {
@@ -42,6 +49,8 @@ impl FsClient {
             ClientReply::KIND => self.handle_reply(message.tid, &decode_from_peer(message)?),
             ClientCaps::KIND => self.handle_caps(message.tid, &decode_from_peer(message)?),
             ClientLease::KIND => self.handle_lease(decode_from_peer(message)?),
+            ClientQuota::KIND => quotas::handle(self, decode_from_peer(message)?),
+            ClientSnap::KIND => snapshots::handle_snap(self, &decode_from_peer(message)?),
             _ => {}
         }
         Ok(())
@@ -75,6 +84,11 @@ impl FsClient {
 
     /// Takes the inodes that a reply shows; returns them.
     fn learn_from(&mut self, reply: &ClientReply, replied: &Replied) -> Vec<u64> {
+        // Realms come before the capabilities in them.
+        if !reply.snap_trace.is_empty() {
+            snapshots::learn_trace(self, &reply.snap_trace);
+        }
+        quotas::learn_directory(self, &replied.path, reply);
         let directory = reply.dentry.as_ref().map(|dentry| &dentry.directory);
         let mut shown: Vec<u64> = Vec::new();
         for stat in directory.into_iter().chain(&reply.target) {
@@ -103,6 +117,7 @@ impl FsClient {
             }
             (_, Some(errno)) => self.fail(id, errno),
             (Purpose::Page(names), None) => self.page_told(id, names, path, reply),
+            (Purpose::Snapshot, None) => snapshots::opened(self, id, reply),
             (Purpose::Call(call), None) => {
                 let Some(stat) = &reply.target else { return self.complete(id, Ok(Answer::Done)) };
                 if matches!(call, Call::Create(_) | Call::Open(_)) {
@@ -141,13 +156,16 @@ impl FsClient {
     /// Takes an inode with its capability.
     fn learn(&mut self, stat: &InodeStat) {
         let cap = stat.cap;
+        if !is_live(stat) {
+            return;
+        }
         if cap.cap_id == 0 {
             if let Some(inode) = self.inodes.get_mut(&stat.ino) {
                 inode.learn(stat.clone());
             }
             return;
         }
-        let made = || Inode { stat: stat.clone(), ..Inode::default() };
+        let made = || Inode { stat: stat.clone(), realm: cap.realm, ..Inode::default() };
         let inode = self.inodes.entry(stat.ino).or_insert_with(made);
         if inode.cap_id != cap.cap_id {
             (inode.cap_id, inode.held) = (cap.cap_id, CapBits::NONE);

@@ -6,7 +6,7 @@ use super::{End, Mds};
 use crate::commands::filter::Filter;
 use crate::commands::pending::{Awaited, Pending};
 use crate::commands::{VERSION, table};
-use crate::rank::{Rank, evictions, shown};
+use crate::rank::{Rank, evictions, shown, snapshots};
 use engine::{ConnId, Message};
 use maps::MdsState;
 use serde_json::{Value, json};
@@ -19,6 +19,11 @@ impl Mds {
     /// Why this run of the server is over: it must be started again. `None` while it is not.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref().filter(|_| self.is_over)
+    }
+
+    /// Rows that are kept for snapshots, and removed snapshots of which OSDs may not know; for the simulator.
+    pub fn kept_for_snapshots(&self) -> usize {
+        self.rank.as_ref().map_or(0, snapshots::kept)
     }
 
     /// For tests and the simulator.

@@ -23,8 +23,8 @@ impl Rank {
         let mut reply = ClientReply::plain(op, 0, self.map.epoch);
         reply.dentry = shown.dentry.as_ref().and_then(|entry| self.dentry(client, entry));
         reply.target = shown.target.and_then(|ino| self.inode(ino, client, shown.wanted));
-        if let Some(past) = &shown.past {
-            snapshots::show(self, &mut reply, past, shown);
+        if let Some(snapshot) = &shown.snapshot {
+            snapshots::show(self, &mut reply, snapshot, shown);
         } else if let (Some(page), Some(directory)) = (&shown.page, shown.target) {
             reply.extra = codec::encode_to_bytes(&self.page(client, directory, page));
         }

@@ -2,12 +2,12 @@
 
 use super::{MapValues, Rank, realms};
 use crate::caps;
-use crate::pages::ShownPage;
-use crate::plan::{Shown, ShownPast};
-use crate::replies::{inode_bytes, no_lease, past_stat};
+use crate::pages::{ShownPage, ShownSnapshot};
+use crate::plan::Shown;
+use crate::replies::{inode_bytes, no_lease, snapshot_stat};
 use bytes::Bytes;
 use fscaps::snapshot_caps;
-use namespace::snapshots::{inode_at, keep_past, listed, stale};
+use namespace::snapshots::{inode_at, listed, stale};
 use namespace::{Context, Done, Ino, Operation, PageStart};
 use std::collections::BTreeSet;
 use types::{PoolId, SnapId};
@@ -16,11 +16,11 @@ use wire::{
     LeaseStat, MessageBody, ReplyDentry, readdir_flags,
 };
 
-/// Parts of the past that are looked at in one turn, when snapshots are gone.
+/// Old versions that are looked at in one turn, when snapshots are gone.
 const TRIMMED_AT_ONCE: usize = 256;
 
 /// Bits for an inode of a snapshot: none that show attributes which a client may still have to write back.
-fn past_caps(rank: &Rank, ino: Ino) -> CapBits {
+fn snapshot_bits(rank: &Rank, ino: Ino) -> CapBits {
     let changes = CapBits::ANY_EXCL | CapBits::FILE_WRITE | CapBits::FILE_BUFFER;
     let id = caps::inode_id(ino);
     let is_open =
@@ -28,23 +28,24 @@ fn past_caps(rank: &Rank, ino: Ino) -> CapBits {
     if is_open { CapBits::PIN } else { snapshot_caps() }
 }
 
-fn past_inode(rank: &Rank, ino: Ino, snap: SnapId) -> Option<InodeStat> {
+fn snapshot_inode(rank: &Rank, ino: Ino, snap: SnapId) -> Option<InodeStat> {
     let inode = inode_at(&rank.tree, ino, snap)?;
-    Some(past_stat(&rank.tree, inode, snap, past_caps(rank, ino)))
+    Some(snapshot_stat(&rank.tree, inode, snap, snapshot_bits(rank, ino)))
 }
 
 /// Adds what a snapshot shows to a reply.
-pub(super) fn show(rank: &Rank, reply: &mut ClientReply, past: &ShownPast, shown: &Shown) {
-    let page = match (past.snap, &shown.page) {
-        (None, Some(page)) => Some(snapshot_page(rank, past.ino, page)),
+pub(super) fn show(rank: &Rank, reply: &mut ClientReply, snapshot: &ShownSnapshot, shown: &Shown) {
+    let page = match (snapshot.snap, &shown.page) {
+        (None, Some(page)) => Some(snapshot_page(rank, snapshot.ino, page)),
         (Some(snap), page) => {
             // Others have given back what they had, so the attributes are known.
-            let inode = inode_at(&rank.tree, past.ino, snap);
-            reply.target = inode.map(|inode| past_stat(&rank.tree, inode, snap, snapshot_caps()));
+            let inode = inode_at(&rank.tree, snapshot.ino, snap);
+            reply.target =
+                inode.map(|inode| snapshot_stat(&rank.tree, inode, snap, snapshot_caps()));
             let looks_up = [ClientOp::LOOKUP, ClientOp::OPEN].contains(&reply.op);
-            let entry = past.entry.as_ref().filter(|_| looks_up);
-            reply.dentry = entry.and_then(|entry| past_dentry(rank, entry, snap));
-            page.as_ref().map(|page| past_page(rank, past.ino, snap, page))
+            let entry = snapshot.entry.as_ref().filter(|_| looks_up);
+            reply.dentry = entry.and_then(|entry| snapshot_dentry(rank, entry, snap));
+            page.as_ref().map(|page| inner_page(rank, snapshot.ino, snap, page))
         }
         (None, None) => None,
     };
@@ -54,14 +55,18 @@ pub(super) fn show(rank: &Rank, reply: &mut ClientReply, past: &ShownPast, shown
 }
 
 /// An entry of a snapshot, which never changes.
-fn past_dentry(rank: &Rank, (directory, name): &(Ino, Bytes), snap: SnapId) -> Option<ReplyDentry> {
-    let directory = past_inode(rank, *directory, snap)?;
+fn snapshot_dentry(
+    rank: &Rank,
+    (directory, name): &(Ino, Bytes),
+    snap: SnapId,
+) -> Option<ReplyDentry> {
+    let directory = snapshot_inode(rank, *directory, snap)?;
     let (mask, duration_ms) = (LeaseStat::VALID, u32::MAX);
     let lease = LeaseStat { mask, duration_ms, ..LeaseStat::default() };
     Some(ReplyDentry { directory, dirfrag: DirStat::own(), name: name.clone(), lease })
 }
 
-fn past_page(rank: &Rank, directory: Ino, snap: SnapId, wanted: &ShownPage) -> DirectoryPage {
+fn inner_page(rank: &Rank, directory: Ino, snap: SnapId, wanted: &ShownPage) -> DirectoryPage {
     let page = rank.tree.page_at(directory, snap, &wanted.start, wanted.max);
     let names = page.entries.into_iter().map(|(name, entry)| (name, entry.ino, snap));
     let order = readdir_flags::HASH_ORDER | readdir_flags::OFFSET_HASH;
@@ -93,7 +98,7 @@ fn fill_page(
             is_last = false;
             break;
         }
-        let Some(inode) = past_inode(rank, ino, snap) else { continue };
+        let Some(inode) = snapshot_inode(rank, ino, snap) else { continue };
         entries.push(DirectoryEntry { name, lease: no_lease(false), inode });
     }
     let mut flags = order;
@@ -137,8 +142,8 @@ pub(super) fn restore(rank: &mut Rank) {
         rank.purges.snapshots.new.add_stored(snap.0);
     }
     rank.purges.snapshots.trim_from = (!rank.tree.snap_numbers().removed.is_empty()
-        || keep_past(&rank.tree))
-    .then_some((SnapId(0), None));
+        || namespace::snapshots::kept(&rank.tree) > 0)
+        .then_some((SnapId(0), None));
 }
 
 /// The next snapshot whose data OSDs should remove, with the pools that may have some.
@@ -159,15 +164,21 @@ pub(crate) fn removed(rank: &mut Rank, snap: SnapId) {
     rank.log.close();
 }
 
-/// Forgets a part of what was kept for snapshots that are gone.
-pub(crate) fn trim(rank: &mut Rank) {
-    let Some(from) = rank.purges.snapshots.trim_from.take() else { return };
+/// Rows that are kept for snapshots, and removed snapshots of which OSDs may not know.
+pub(crate) fn kept(rank: &Rank) -> usize {
+    namespace::snapshots::kept(&rank.tree) + rank.tree.snap_numbers().removed.len()
+}
+
+/// Forgets a part of what was kept for snapshots that are gone; returns whether there may be more.
+pub(crate) fn trim(rank: &mut Rank) -> bool {
+    let Some(from) = rank.purges.snapshots.trim_from.take() else { return false };
     let (keys, next) = stale(&rank.tree, &from, TRIMMED_AT_ONCE);
     rank.purges.snapshots.trim_from = next;
     if !keys.is_empty() {
         rank.log.set_author(None);
-        let trimmed = rank.execute(&Operation::TrimPast { keys }, &Context::default());
+        let trimmed = rank.execute(&Operation::TrimOldVersions { keys }, &Context::default());
         trimmed.expect("nothing refuses to be forgotten");
         rank.log.close();
     }
+    rank.purges.snapshots.trim_from.is_some()
 }

@@ -43,6 +43,8 @@ const CHECKPOINT_BYTES: u64 = 32 << 20;
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
 /// Time for which records collect for a frame if no client waits for them.
 const COLLECT: Duration = Duration::from_millis(10);
+/// Pause before more of what removed snapshots showed is looked at, if no other input comes.
+const TRIM_PAUSE: Duration = Duration::from_millis(1);
 /// Bytes of the journal at which changes wait.
 const JOURNAL_MAX_BYTES: u64 = 128 << 20;
 /// Requests of a checkpoint in flight: for rows, and for removed segments.
@@ -112,6 +114,8 @@ pub(crate) struct Store {
     frames: VecDeque<SegmentWrite>,
     /// When records are written for which no client waits.
     frame_due: Option<Time>,
+    /// When more of what removed snapshots showed is to be forgotten.
+    trim_due: Option<Time>,
     /// Requests of the checkpoint.
     rows: VecDeque<Operation>,
     checkpoint: Option<Checkpoint>,
@@ -171,6 +175,7 @@ impl Store {
             setup,
             frames: VecDeque::new(),
             frame_due: None,
+            trim_due: None,
             rows: VecDeque::new(),
             checkpoint: None,
             begun: now,
@@ -223,7 +228,7 @@ impl Store {
             let reason = "a change does not fit into the journal";
             return self.fail(Failure::Passing(reason.to_owned()));
         }
-        snapshots::trim(rank);
+        self.trim_due = snapshots::trim(rank).then(|| now + TRIM_PAUSE);
         self.purger.pump(now, rank);
         self.read_purges(rank);
         self.remove_snapshots(rank);
@@ -308,7 +313,8 @@ impl Store {
         let checkpoint = self.checkpoint.is_none().then_some(self.begun + CHECKPOINT_INTERVAL);
         // A frame that is overdue waits for others to be stored.
         let frame = self.frame_due.filter(|due| *due > self.now);
-        [checkpoint, frame, self.purger.poll_timeout()].into_iter().flatten().min()
+        let parts = [checkpoint, frame, self.trim_due, self.purger.poll_timeout()];
+        parts.into_iter().flatten().min()
     }
 
     fn advance_checkpoint(&mut self, rank: &mut Rank) {

@@ -12,7 +12,7 @@ use engine::{Duration, Time};
 use fsjournal::{Head, Journal, RawRecord, Replay, SPANS_MAX, SUPER, Super, head_name};
 use namespace::{
     Ino, Loader, Row, RowKey, SNAPSHOTS_OBJECT, Tree, decode_ino_key, directory_object, ino_key,
-    links_object, past_objects,
+    links_object, old_version_objects,
 };
 use rados::{Place, Steps};
 use std::cell::RefCell;
@@ -23,8 +23,8 @@ use wire::op::OpCode;
 
 /// Pause before a map is asked for again that shuts a predecessor out.
 const MAP_RETRY: Duration = Duration::from_millis(100);
-/// Directories that are read at once.
-const DIRECTORIES_AT_ONCE: usize = 16;
+/// Objects of directories, or of old versions of inodes, that are read at once.
+const OBJECTS_AT_ONCE: usize = 16;
 /// Take-overs without a checkpoint, of which the head has as many parts. The next server writes rows first.
 const SPANS_USUAL: usize = SPANS_MAX / 2;
 
@@ -246,12 +246,14 @@ async fn read_rows(steps: &Steps, setup: &Setup, loaded: Loaded) -> Result<Loade
     .await?;
     if loaded.borrow().loader.has_snapshots() {
         let numbers = Ino(loaded.borrow().numbers);
-        for object in past_objects(numbers) {
+        let read = async |object: String| {
             each_pair(steps, setup, &object, |raw, value| {
-                Ok(loaded.borrow_mut().loader.past_row(&object, raw, value)?)
+                Ok(loaded.borrow_mut().loader.old_row(&object, raw, value)?)
             })
-            .await?;
-        }
+            .await
+        };
+        let objects = old_version_objects(numbers);
+        steps.each(OBJECTS_AT_ONCE, objects, read).await?;
     }
     read_directories(steps, setup, &loaded).await?;
     read_links(steps, setup, &loaded).await?;
@@ -275,7 +277,7 @@ async fn read_directories(
             })
             .await
         };
-        steps.each(DIRECTORIES_AT_ONCE, level, read).await?;
+        steps.each(OBJECTS_AT_ONCE, level, read).await?;
     }
 }
 

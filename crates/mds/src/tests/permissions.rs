@@ -272,6 +272,37 @@ fn a_snapshot_needs_its_flag() {
 }
 
 #[test]
+fn a_snapshot_is_read_by_the_mode_that_it_shows() {
+    for (shown, now, expected) in [(0o600, 0o200, 0), (0o200, 0o600, DENIED)] {
+        let mut world = World::limited("allow rws uid=5");
+        world.mounts("/").unwrap();
+        let ask = |world: &mut World, request| {
+            world.submit(2, request);
+            world.give_back(2);
+            world.take::<ClientReply>(2).result
+        };
+        for (mode, snapshot) in [(shown, true), (now, false)] {
+            let arguments =
+                SetattrArguments { mask: setattr_mask::MODE, mode, ..SetattrArguments::default() };
+            let arguments = RequestArguments::of(&arguments);
+            let set = ClientRequest { arguments, ..request(ClientOp::SETATTR, "a/x") };
+            assert_eq!(ask(&mut world, set), 0);
+            if snapshot {
+                assert_eq!(ask(&mut world, request(ClientOp::MKSNAP, "a//s")), 0);
+            }
+        }
+        assert_eq!(ask(&mut world, open("a//s/x", 0)), expected, "{shown:o}");
+        assert_eq!(ask(&mut world, look_up("a//s/x")), 0, "nothing is read");
+    }
+    let mut world = World::limited("allow rws path=/a");
+    world.mounts("/a").unwrap();
+    world.open(3);
+    assert_eq!(world.ask(3, request(ClientOp::MKSNAP, "/s")).result, 0);
+    assert_eq!(world.ask(2, look_up("/s/a/x")).result, 0, "the path is the one that it had");
+    assert_eq!(world.ask(2, look_up("/s/b/y")).result, DENIED);
+}
+
+#[test]
 fn layouts_need_a_right_of_their_own() {
     for (text, expected) in [("allow rw", DENIED), ("allow rwp", 0), ("allow *", 0)] {
         let mut world = World::limited(text);

@@ -116,3 +116,73 @@ fn a_snapshot_that_goes_under_a_waiting_look_leaves_the_file_to_its_writer() {
     let mut told = std::iter::from_fn(|| world.try_take::<ClientCaps>(3));
     assert!(told.any(|(_, told)| told.caps.contains(CapBits::FILE_WRITE)), "another one writes");
 }
+
+#[test]
+fn a_flush_between_two_snapshots_changes_what_the_later_one_shows() {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, mkdir("s"));
+    let file = world.create(1, "s/f");
+    world.change(1, request(ClientOp::MKSNAP, "s//x"));
+    world.change(1, request(ClientOp::MKSNAP, "s//y"));
+    world.flush_size(&file, CapOp::FLUSHSNAP, 4, 1);
+    world.flush_size(&file, CapOp::FLUSHSNAP, 9, 2);
+    world.flush_size(&file, CapOp::FLUSH, 12, 3);
+    for (path, size) in [("s//x/f", 4), ("s//y/f", 9), ("s/f", 12)] {
+        assert_eq!(world.stat(2, path).map(|stat| stat.size), Ok(size), "{path}");
+    }
+}
+
+#[test]
+fn a_flush_of_a_snapshot_that_is_gone_is_acknowledged_and_changes_nothing() {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, mkdir("s"));
+    let file = world.create(1, "s/f");
+    world.change(1, request(ClientOp::MKSNAP, "s//x"));
+    world.flush_size(&file, CapOp::FLUSHSNAP, 4, 1);
+    world.change(1, request(ClientOp::MKSNAP, "s//y"));
+    world.change(1, request(ClientOp::UNLINK, "s/f"));
+    world.change(1, request(ClientOp::RMSNAP, "s//y"));
+    let before = world.rank.tree().clone();
+    while world.try_take::<ClientCaps>(1).is_some() {}
+    world.flush_size(&file, CapOp::FLUSHSNAP, 9, 2);
+    assert_eq!(world.take::<ClientCaps>(1).op, CapOp::FLUSHSNAP_ACK);
+    assert!(*world.rank.tree() == before, "no snapshot shows it");
+    assert_eq!(world.stat(2, "s//x/f").map(|stat| stat.size), Ok(4));
+}
+
+#[test]
+fn changes_of_snapshots_are_changes_of_the_directory_that_shows_them() {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, mkdir("s"));
+    let ino = world.ask(1, mkdir("s/d")).target.expect("it was made").ino;
+    let mut seen = Vec::new();
+    for request in [
+        request(ClientOp::MKSNAP, "s//x"),
+        ClientRequest { path2: FilePath::new(1, "s//x"), ..request(ClientOp::RENAMESNAP, "s//y") },
+        request(ClientOp::RMSNAP, "s//y"),
+        request(ClientOp::MKSNAP, "s/d//z"),
+    ] {
+        world.change(1, request);
+        let mut told = std::iter::from_fn(|| world.try_take::<ClientSnap>(2)).map(|(_, it)| it);
+        let snap = told.find(|snap| snap.op != ClientSnap::SPLIT).expect("all hear of it");
+        let realms = SnapRealmInfo::decode_trace(&snap.trace, u64::MAX).unwrap();
+        seen.push((realms[0].change_attr, realms[0].last_modified.seconds));
+        drop(told);
+        while world.try_take::<ClientSnap>(2).is_some() {}
+    }
+    assert_eq!(seen.iter().map(|(count, _)| *count).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert!(seen.is_sorted() && seen[0].1 > 100, "{seen:?}");
+    assert_eq!(
+        world
+            .rank
+            .tree()
+            .get(namespace::Ino(ino))
+            .unwrap()
+            .policy
+            .realm
+            .as_ref()
+            .unwrap()
+            .change_attr,
+        4
+    );
+}

@@ -4,7 +4,7 @@ use super::images::image_record;
 use super::operation::{Context, Done};
 use super::values::{AttributeChange, Flush, FlushedFile, SetAttributes};
 use crate::inode::{Encryption, Owner, Truncation, Xattrs};
-use crate::{Ino, Inode, Kind, Tree};
+use crate::{Ino, Inode, Kind, Tree, snapshots};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{Errno, UTime};
@@ -61,7 +61,7 @@ pub(super) fn change(
             inode.xattrs.values.remove(name).ok_or(Errno::NODATA)?;
             changed_xattrs(&mut inode, context)?;
         }
-        AttributeChange::SetQuota(quota) => set_quota(&mut inode, quota, context)?,
+        AttributeChange::SetQuota(quota) => set_quota(tree, &mut inode, quota, context)?,
     }
     let records = if inode == *old { Vec::new() } else { vec![image_record(tree, inode)] };
     Ok(Done { records, target: Some(ino), ..Done::default() })
@@ -79,13 +79,19 @@ fn end_range(inode: &mut Inode, client: u64) {
     }
 }
 
-fn set_quota(inode: &mut Inode, quota: &QuotaInfo, context: &Context) -> Result<(), Errno> {
+fn set_quota(
+    tree: &Tree,
+    inode: &mut Inode,
+    quota: &QuotaInfo,
+    context: &Context,
+) -> Result<(), Errno> {
     if !inode.is_directory() {
         return Err(Errno::INVAL);
     }
     if inode.policy.quota != *quota {
         inode.policy.quota = quota.clone();
-        inode.policy.realm.get_or_insert_default();
+        let ino = inode.ino;
+        inode.policy.realm.get_or_insert_with(|| snapshots::new_realm(tree, ino));
         inode.touch(context.now);
     }
     Ok(())

@@ -78,7 +78,8 @@ pub(super) fn leave_realm(
         return None;
     }
     let seq = snapshots::next_seq(tree, inode.policy.realm.as_ref());
-    let realm = inode.policy.realm.get_or_insert_default();
+    let ino = inode.ino;
+    let realm = inode.policy.realm.get_or_insert_with(|| snapshots::new_realm(tree, ino));
     realm.prior.retain(|snap| tree.existing_snaps().contains_key(snap));
     realm.prior.extend(snaps);
     realm.seq = seq;

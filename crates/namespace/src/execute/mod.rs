@@ -29,7 +29,7 @@ pub fn execute(tree: &Tree, operation: &Operation, context: &Context) -> Result<
     let done = change(tree, operation, context)?;
     Ok(match operation {
         // They say themselves what snapshots show.
-        Operation::FlushBehind { .. } | Operation::TrimPast { .. } => done,
+        Operation::FlushBehind { .. } | Operation::TrimOldVersions { .. } => done,
         _ => Done { records: preserve(tree, done.records), ..done },
     })
 }
@@ -61,7 +61,7 @@ fn change(tree: &Tree, operation: &Operation, context: &Context) -> Result<Done,
             snapshots::flush(tree, *ino, *follows, flush, *is_of_snapshot)
         }
         Operation::ConfirmRemoved { snap } => Ok(snapshots::confirm(tree, *snap)),
-        Operation::TrimPast { keys } => Ok(snapshots::trim(tree, keys)),
+        Operation::TrimOldVersions { keys } => Ok(snapshots::trim(tree, keys)),
         Operation::Forget { ino } => remove::forget(tree, *ino),
     }
 }

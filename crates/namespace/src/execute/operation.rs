@@ -1,7 +1,7 @@
 //! Operations and their results.
 
 use super::values::{AttributeChange, Flush, NewInode};
-use crate::{Ino, PastKey, Record};
+use crate::{Ino, OldKey, Record};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{SnapId, UTime};
@@ -108,9 +108,9 @@ pub enum Operation {
         snap: SnapId,
     },
     /// Forgets what was kept for snapshots, as far as none shows it.
-    TrimPast {
+    TrimOldVersions {
         /// Parts that may be forgotten, with the last snapshot of each.
-        keys: Vec<(SnapId, PastKey)>,
+        keys: Vec<(SnapId, OldKey)>,
     },
     /// Forgets an inode without a name: nothing uses it any more.
     Forget {

@@ -4,7 +4,7 @@ use super::attributes::apply_flush;
 use super::images::{image_record, own_image};
 use super::operation::{Context, Done};
 use super::values::Flush;
-use crate::past::PastKey;
+use crate::old_versions::OldKey;
 use crate::snapshot::{SnapNumbers, Snapshot};
 use crate::walk::check_name;
 use crate::{Ino, Inode, Realm, Record, Tree, snapshots};
@@ -36,7 +36,7 @@ fn check_snapshot_name(name: &Bytes) -> Result<(), Errno> {
 fn directory(tree: &Tree, ino: Ino) -> Result<(Inode, Realm), Errno> {
     tree.check_directory(ino)?;
     let inode = tree.get(ino).filter(|inode| inode.nlink > 0).ok_or(Errno::NOENT)?.clone();
-    let realm = inode.policy.realm.clone().unwrap_or_default();
+    let realm = inode.policy.realm.clone().unwrap_or_else(|| snapshots::new_realm(tree, ino));
     Ok((inode, realm))
 }
 
@@ -53,7 +53,9 @@ fn changed(
     context: &Context,
 ) -> Done {
     let mut inode = inode;
-    inode.policy.realm = Some(realm);
+    let (last_modified, change_attr) =
+        (realm.last_modified.max(context.now), realm.change_attr + 1);
+    inode.policy.realm = Some(Realm { last_modified, change_attr, ..realm });
     inode.touch(context.now);
     let target = Some(inode.ino);
     let records = vec![Record::Snapshots(numbers), image_record(tree, inode)];
@@ -136,18 +138,18 @@ pub(super) fn confirm(tree: &Tree, snap: SnapId) -> Done {
 }
 
 /// Forgets what no snapshot shows any more.
-pub(super) fn trim(tree: &Tree, keys: &[(SnapId, PastKey)]) -> Done {
+pub(super) fn trim(tree: &Tree, keys: &[(SnapId, OldKey)]) -> Done {
     let is_shown = |last, after| snapshots::is_shown(tree, after, last);
-    let record = |(last, key): &(SnapId, PastKey)| match key {
-        PastKey::Entry(directory, key) => {
-            let entry = tree.past().entry_row(*directory, key, *last)?;
+    let record = |(last, key): &(SnapId, OldKey)| match key {
+        OldKey::Entry(directory, key) => {
+            let entry = tree.old_versions().entry_row(*directory, key, *last)?;
             let (directory, name, last) = (*directory, key.name.clone(), *last);
-            let gone = Record::PastEntry { directory, name, last, entry: None };
+            let gone = Record::OldEntry { directory, name, last, entry: None };
             (!is_shown(last, entry.after)).then_some(gone)
         }
-        PastKey::Inode(ino) => {
-            let inode = tree.past().inode_row(*ino, *last)?;
-            let gone = Record::PastInode { ino: *ino, last: *last, inode: None };
+        OldKey::Inode(ino) => {
+            let inode = tree.old_versions().inode_row(*ino, *last)?;
+            let gone = Record::OldInode { ino: *ino, last: *last, inode: None };
             (!is_shown(*last, inode.policy.after)).then_some(gone)
         }
     };
@@ -160,8 +162,8 @@ fn split(tree: &Tree, old: &Inode, follows: SnapId, records: &mut Vec<Record>) -
     let range = (Bound::Excluded(old.policy.after), Bound::Included(follows.max(old.policy.after)));
     let before = tree.existing_snaps().range(range).next_back();
     let Some((last, _)) = before else { return old.policy.after };
-    let inode = Some(Box::new(old.as_past()));
-    records.push(Record::PastInode { ino: old.ino, last: *last, inode });
+    let inode = Some(Box::new(old.as_old_version()));
+    records.push(Record::OldInode { ino: old.ino, last: *last, inode });
     *last
 }
 
@@ -178,13 +180,17 @@ pub(super) fn flush(
     let follows = follows.min(snapshots::last(tree));
     let mut records = Vec::new();
     let behind = SnapId(follows.0.saturating_add(1));
-    let versions = tree.past().versions_from(ino, behind);
+    // Those that no snapshot shows any more are left alone, as the snapshot of the flush may be gone, too.
+    let is_shown = |(last, old): &(SnapId, &Inode)| {
+        snapshots::is_shown(tree, follows.max(old.policy.after), *last)
+    };
+    let versions = tree.old_versions().versions_from(ino, behind).filter(is_shown);
     let versions = versions.take(if is_of_snapshot { 1 } else { usize::MAX });
     for (last, old) in versions {
         let after = split(tree, old, follows, &mut records);
         let mut inode = with_after(old.clone(), after);
         apply_flush(&mut inode, flush);
-        records.push(Record::PastInode { ino, last, inode: Some(Box::new(inode)) });
+        records.push(Record::OldInode { ino, last, inode: Some(Box::new(inode)) });
     }
     let is_kept = !records.is_empty();
     match tree.get(ino) {
@@ -199,9 +205,9 @@ pub(super) fn flush(
             if snapshots::newest(tree, ino).is_some_and(is_shown) {
                 let last = snapshots::last(tree);
                 let after = split(tree, old, follows, &mut records);
-                let mut past = with_after(old.as_past(), after);
-                apply_flush(&mut past, flush);
-                records.push(Record::PastInode { ino, last, inode: Some(Box::new(past)) });
+                let mut version = with_after(old.as_old_version(), after);
+                apply_flush(&mut version, flush);
+                records.push(Record::OldInode { ino, last, inode: Some(Box::new(version)) });
                 records.push(own_image(tree, with_after(old.clone(), last)));
             }
         }

@@ -1,12 +1,13 @@
 //! The contents of files: there is an order of all reads and writes of a file that explains every read. What
 //! a client had not synced when it died, or lost its session, may be lost; what was synced may not.
 
+use super::file_snapshots::{self, Shown};
 use super::order_search::{Step, Verdict, search};
 use crate::file_history::Entry;
 use crate::model::ActorId;
 use bytes::Bytes;
 use engine::Time;
-use fsclient::{Answer, Call};
+use fsclient::{Answer, Call, Outcome};
 use std::collections::BTreeSet;
 use types::Errno;
 
@@ -19,6 +20,8 @@ enum Access {
     Within(Bytes),
     /// The whole file is read.
     Read(Bytes),
+    /// A snapshot shows it, perhaps with a size of another moment.
+    Part(Bytes),
 }
 
 /// Checks all files; returns the number of those that the search could not decide.
@@ -32,16 +35,59 @@ pub fn check(entries: &[Entry], losses: &[(ActorId, Time)]) -> Result<usize, Str
     for ino in files {
         let of_file: Vec<&Entry> =
             entries.iter().filter(|entry| concerns(&entry.call, ino)).collect();
-        let steps = steps(&of_file, losses);
-        match search(&steps, Bytes::new(), apply) {
-            Verdict::Ordered => {}
-            Verdict::Undecided => undecided += 1,
-            Verdict::Violated(order, stuck) => {
-                return Err(explain(ino, &steps, &order, &stuck));
+        let mut steps = steps(&of_file, losses);
+        let is_lasting = |step: &Step<Access>| !matches!(step.what, Access::Read(_));
+        let writes: Vec<Step<Access>> = steps.iter().filter(|it| is_lasting(it)).cloned().collect();
+        for shown in file_snapshots::shown(entries, ino)? {
+            let step = snapshot_step(entries, ino, &shown)?;
+            if loses_writes(&of_file, losses) {
+                // It may show a write that was lost where it was not synced.
+                undecided += decide(ino, &[&writes[..], &[step]].concat())?;
+            } else {
+                steps.push(step);
             }
         }
+        undecided += decide(ino, &steps)?;
     }
     Ok(undecided)
+}
+
+/// Searches an order; returns 1 if the search could not decide.
+fn decide(ino: u64, steps: &[Step<Access>]) -> Result<usize, String> {
+    match search(steps, Bytes::new(), apply) {
+        Verdict::Ordered => Ok(0),
+        Verdict::Undecided => Ok(1),
+        Verdict::Violated(order, stuck) => Err(explain(ino, steps, &order, &stuck)),
+    }
+}
+
+/// A look at a file in a snapshot. Only of one writer at a time the size is of the same moment as the data.
+fn snapshot_step(entries: &[Entry], ino: u64, shown: &Shown) -> Result<Step<Access>, String> {
+    let data = shown.data.clone();
+    let what = match file_snapshots::is_contended(entries, ino, shown) {
+        true => Access::Part(data),
+        false => Access::Read(data),
+    };
+    let lengths = file_snapshots::writes(entries, ino).filter_map(|entry| match &entry.call {
+        Call::Write { data, .. } => Some(data.len()),
+        _ => None,
+    });
+    let length = shown.data.len();
+    if length != 0 && !lengths.into_iter().any(|written| written == length) {
+        return Err(format!("snapshot {} shows {length} bytes of file {ino:x}", shown.snap));
+    }
+    let (invoked, returned) = (shown.from, Some(shown.until));
+    Ok(Step { what, invoked, returned, until: None, is_read: true })
+}
+
+/// Whether a life has lost writes that it had not synced.
+fn loses_writes(of_file: &[&Entry], losses: &[(ActorId, Time)]) -> bool {
+    let is_lost = |entry: &&&Entry| {
+        let loss = loss_after(losses, entry.actor, entry.invoked);
+        let written = entry.succeeded().unwrap_or(entry.invoked);
+        loss.is_some_and(|loss| !is_synced(of_file, entry.actor, (written, loss)))
+    };
+    of_file.iter().filter(|entry| matches!(entry.call, Call::Write { .. })).any(|it| is_lost(&it))
 }
 
 fn apply(now: &Bytes, access: &Access) -> Option<Bytes> {
@@ -53,6 +99,11 @@ fn apply(now: &Bytes, access: &Access) -> Option<Bytes> {
         Access::Write(data) => Some(over(data)),
         Access::Within(data) => Some(over(&data[..data.len().min(now.len())])),
         Access::Read(data) => (data == now).then(|| now.clone()),
+        Access::Part(data) => {
+            let known = data.len().min(now.len());
+            let is_padded = data[known..].iter().all(|byte| *byte == 0);
+            (data[..known] == now[..known] && is_padded).then(|| now.clone())
+        }
     }
 }
 
@@ -83,9 +134,7 @@ fn steps_of(entry: &Entry, all: &[&Entry], losses: &[(ActorId, Time)]) -> Vec<St
     let invoked = entry.invoked;
     let step = |what, returned, is_read| Step { what, invoked, returned, until: None, is_read };
     match &entry.call {
-        Call::Write { .. } if answer.is_some_and(|(_, outcome)| *outcome == Err(Errno::BADF)) => {
-            Vec::new()
-        }
+        Call::Write { .. } if answer.is_some_and(|(_, outcome)| is_refusal(outcome)) => Vec::new(),
         Call::Write { data, .. } => {
             let is_kept =
                 |at: &Time| loss.is_none_or(|loss| is_synced(all, entry.actor, (*at, loss)));
@@ -105,6 +154,11 @@ fn steps_of(entry: &Entry, all: &[&Entry], losses: &[(ActorId, Time)]) -> Vec<St
         }
         _ => Vec::new(),
     }
+}
+
+/// Whether the client has not written anything.
+fn is_refusal(outcome: &Outcome) -> bool {
+    [Err(Errno::BADF), Err(Errno::DQUOT)].contains(outcome)
 }
 
 /// Whether a life has synced a file after a time and before another one.
@@ -136,6 +190,7 @@ fn explain(ino: u64, steps: &[Step<Access>], order: &[usize], stuck: &[usize]) -
             Access::Write(data) => ("writes", data),
             Access::Within(data) => ("writes within the size", data),
             Access::Read(data) => ("reads", data),
+            Access::Part(data) => ("reads with a size of another moment", data),
         };
         let number = data.get(..8).and_then(|bytes| bytes.try_into().ok());
         let number = number.map_or(0, u64::from_le_bytes);
@@ -149,7 +204,6 @@ fn explain(ino: u64, steps: &[Step<Access>], order: &[usize], stuck: &[usize]) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsclient::Outcome;
 
     fn entry(actor: ActorId, call: Call, times: (u64, u64), outcome: Outcome) -> Entry {
         let completed = Some((Time(times.1), outcome));

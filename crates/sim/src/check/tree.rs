@@ -1,12 +1,15 @@
-//! The names of the file system: there is an order of all calls in which a map of names gives every answer.
+//! The names of the file system, and of its snapshots: there is an order of all calls in which a map of names
+//! gives every answer. A snapshot has the names of the moment at which it was taken.
 
 use super::order_search::{Step, Verdict, search};
 use crate::file_history::Entry;
+use crate::file_snapshots;
 use crate::files::parent;
 use crate::model::ActorId;
 use engine::Time;
 use fsclient::{Answer, Call, Outcome};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use types::Errno;
 
 /// The object of a name.
@@ -19,6 +22,68 @@ enum Object {
 
 type Names = BTreeMap<String, Object>;
 
+/// All names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+struct Tree {
+    names: Names,
+    /// Names that snapshots show, by directory and name of the snapshot. Paths begin at the directory.
+    snapshots: BTreeMap<(String, String), Rc<Names>>,
+}
+
+impl Tree {
+    fn has(&self, path: &str) -> bool {
+        path.is_empty() || self.names.contains_key(path)
+    }
+
+    /// ENOENT if there is no such path.
+    fn found(&self, path: &str) -> Result<(), Errno> {
+        if self.has(path) { Ok(()) } else { Err(Errno::NOENT) }
+    }
+
+    /// EEXIST if there is such a path.
+    fn is_free(&self, path: &str) -> Result<(), Errno> {
+        if self.has(path) { Err(Errno::EXIST) } else { Ok(()) }
+    }
+
+    fn snapshot(&self, directory: &str, name: &str) -> Result<&Rc<Names>, Errno> {
+        self.found(directory)?;
+        self.snapshots.get(&(directory.to_owned(), name.to_owned())).ok_or(Errno::NOENT)
+    }
+
+    /// The object of a path, also of one in a snapshot.
+    fn object(&self, path: &str) -> Result<Object, Errno> {
+        let found = match file_snapshots::split(path) {
+            Some((directory, None)) => return self.found(directory).map(|()| Object::Directory),
+            Some((directory, Some((name, inside)))) => {
+                let names = self.snapshot(directory, name)?;
+                if inside.is_empty() { Some(&Object::Directory) } else { names.get(inside) }
+            }
+            None if path.is_empty() => Some(&Object::Directory),
+            None => self.names.get(path),
+        };
+        found.copied().ok_or(Errno::NOENT)
+    }
+
+    /// Names in a directory, also in one of a snapshot, in order.
+    fn list(&self, path: &str) -> Vec<&str> {
+        match file_snapshots::split(path) {
+            Some((directory, None)) => {
+                let own = self.snapshots.keys().filter(|(of, _)| of == directory);
+                own.map(|(_, name)| &name[..]).collect()
+            }
+            Some((directory, Some((name, inside)))) => {
+                self.snapshot(directory, name).map_or(Vec::new(), |names| list(names, inside))
+            }
+            None => list(&self.names, path),
+        }
+    }
+}
+
+fn list<'a>(names: &'a Names, directory: &str) -> Vec<&'a str> {
+    let below = names.keys().filter(|name| parent(name) == directory);
+    below.map(|name| name.rsplit('/').next().unwrap_or(name)).collect()
+}
+
 /// Checks all calls on names; returns false if the search could not decide. What a life had not made durable
 /// when it or its session ended may be lost.
 ///
@@ -28,7 +93,7 @@ type Names = BTreeMap<String, Object>;
 pub fn check(entries: &[Entry], losses: &[(ActorId, Time)]) -> Result<bool, String> {
     let lost: Vec<Lost> = entries.iter().filter_map(|entry| lost(entry, entries, losses)).collect();
     let steps: Vec<Step<&Entry>> = entries.iter().filter_map(|entry| step(entry, &lost)).collect();
-    match search(&steps, Names::new(), |names, entry| apply(names, entry)) {
+    match search(&steps, Tree::default(), |tree, entry| apply(tree, entry)) {
         Verdict::Ordered => Ok(true),
         Verdict::Undecided => Ok(false),
         Verdict::Violated(order, stuck) => Err(explain(&steps, &order, &stuck)),
@@ -47,7 +112,14 @@ struct Lost {
 fn is_change(call: &Call) -> bool {
     matches!(
         call,
-        Call::Mkdir(_) | Call::Rmdir(_) | Call::Unlink(_) | Call::Rename(..) | Call::Create(_)
+        Call::Mkdir(_)
+            | Call::Rmdir(_)
+            | Call::Unlink(_)
+            | Call::Rename(..)
+            | Call::Create(_)
+            | Call::TakeSnapshot { .. }
+            | Call::RemoveSnapshot { .. }
+            | Call::RenameSnapshot { .. }
     )
 }
 
@@ -93,7 +165,13 @@ fn brief(completed: Option<&(Time, Outcome)>) -> String {
 
 fn step<'a>(entry: &'a Entry, lost: &[Lost]) -> Option<Step<&'a Entry>> {
     let is_change = is_change(&entry.call);
-    if !is_change && !matches!(entry.call, Call::Stat(_) | Call::List(_) | Call::Open(_)) {
+    if matches!(entry.completed, Some((_, Err(Errno::DQUOT)))) {
+        // The client has refused it.
+        return None;
+    }
+    let is_look =
+        matches!(entry.call, Call::Stat(_) | Call::List(_) | Call::Open(_) | Call::ReadSnapshot(_));
+    if !is_change && !is_look {
         return None;
     }
     let answered = known(entry).map(|_| entry.completed.as_ref().expect("it is known").0);
@@ -123,19 +201,19 @@ fn known(entry: &Entry) -> Option<&Outcome> {
     (*outcome != Err(Errno::IO)).then_some(outcome)
 }
 
-fn apply(names: &Names, entry: &Entry) -> Option<Names> {
+fn apply(tree: &Tree, entry: &Entry) -> Option<Tree> {
     let outcome = known(entry);
-    let expected = result(names, &entry.call);
+    let expected = result(tree, &entry.call);
     let fits = match (outcome, &expected) {
         (None, _) => expected.is_ok(),
         (Some(Err(told)), Err(errno)) => told == errno,
-        (Some(Ok(answer)), Ok(())) => shows(names, &entry.call, answer),
+        (Some(Ok(answer)), Ok(())) => shows(tree, &entry.call, answer),
         _ => false,
     };
     if !fits {
         return None;
     }
-    let mut after = names.clone();
+    let mut after = tree.clone();
     if expected.is_ok() {
         change(&mut after, &entry.call, outcome);
     }
@@ -143,44 +221,69 @@ fn apply(names: &Names, entry: &Entry) -> Option<Names> {
 }
 
 /// Whether a call succeeds, and why it does not.
-fn result(names: &Names, call: &Call) -> Result<(), Errno> {
-    let exists = |path: &String| path.is_empty() || names.contains_key(path);
-    let found = |path: &String| if exists(path) { Ok(()) } else { Err(Errno::NOENT) };
-    let is_free = |path: &String| if exists(path) { Err(Errno::EXIST) } else { Ok(()) };
+fn result(tree: &Tree, call: &Call) -> Result<(), Errno> {
     match call {
-        Call::Mkdir(path) | Call::Create(path) => found(&parent(path)).and_then(|()| is_free(path)),
-        Call::Rmdir(path) => {
-            found(path)?;
-            let below = format!("{path}/");
-            let is_empty = !names.keys().any(|name| name.starts_with(&below));
-            if is_empty { Ok(()) } else { Err(Errno::NOTEMPTY) }
+        Call::Mkdir(path) | Call::Create(path) => {
+            tree.found(&parent(path)).and_then(|()| tree.is_free(path))
         }
-        Call::Rename(from, to) => found(from).and_then(|()| found(&parent(to))),
-        Call::Unlink(path) | Call::Stat(path) | Call::List(path) | Call::Open(path) => found(path),
+        Call::Rmdir(path) => {
+            tree.found(path)?;
+            let below = format!("{path}/");
+            let is_empty = !tree.names.keys().any(|name| name.starts_with(&below));
+            let has_snapshots = tree.snapshots.keys().any(|(directory, _)| directory == path);
+            if is_empty && !has_snapshots { Ok(()) } else { Err(Errno::NOTEMPTY) }
+        }
+        Call::Rename(from, to) => tree.found(from).and_then(|()| tree.found(&parent(to))),
+        Call::Unlink(path) => tree.found(path),
+        Call::Stat(path) | Call::List(path) | Call::Open(path) | Call::ReadSnapshot(path) => {
+            tree.object(path).map(drop)
+        }
+        Call::TakeSnapshot { directory, name } => {
+            tree.found(directory)?;
+            if tree.snapshot(directory, name).is_ok() { Err(Errno::EXIST) } else { Ok(()) }
+        }
+        Call::RemoveSnapshot { directory, name } => tree.snapshot(directory, name).map(drop),
+        Call::RenameSnapshot { directory, from, to } => {
+            tree.snapshot(directory, from)?;
+            if tree.snapshot(directory, to).is_ok() { Err(Errno::EXIST) } else { Ok(()) }
+        }
         _ => Err(Errno::INVAL),
     }
 }
 
-fn shows(names: &Names, call: &Call, answer: &Answer) -> bool {
+fn shows(tree: &Tree, call: &Call, answer: &Answer) -> bool {
     match (call, answer) {
-        (Call::Stat(path) | Call::Open(path), Answer::Inode(stat)) => match names.get(path) {
-            Some(Object::File(ino)) => [0, stat.ino].contains(ino),
-            Some(Object::Directory) => matches!(call, Call::Stat(_)),
-            None => false,
+        (Call::Stat(path) | Call::Open(path), Answer::Inode(stat))
+        | (Call::ReadSnapshot(path), Answer::File(stat, _)) => match tree.object(path) {
+            Ok(Object::File(ino)) => [0, stat.ino].contains(&ino),
+            Ok(Object::Directory) => matches!(call, Call::Stat(_)),
+            Err(_) => false,
         },
         (Call::List(path), Answer::Names(told)) => {
             let mut told: Vec<String> =
                 told.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+            if path.ends_with(file_snapshots::PART) {
+                // Names of directories above begin so.
+                told.retain(|name| !name.starts_with('_'));
+            }
             told.sort();
-            let below = names.keys().filter(|name| parent(name) == *path);
-            let below = below.map(|name| name.rsplit('/').next().unwrap_or(name));
-            below.eq(told.iter().map(String::as_str))
+            tree.list(path).iter().eq(told.iter())
         }
         _ => true,
     }
 }
 
-fn change(names: &mut Names, call: &Call, outcome: Option<&Outcome>) {
+/// Names that a snapshot of a directory shows.
+fn within(names: &Names, directory: &str) -> Names {
+    let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+    let inside = names
+        .iter()
+        .filter_map(|(name, object)| Some((name.strip_prefix(&prefix)?.to_owned(), *object)));
+    inside.collect()
+}
+
+fn change(tree: &mut Tree, call: &Call, outcome: Option<&Outcome>) {
+    let names = &mut tree.names;
     match call {
         Call::Mkdir(path) => {
             names.insert(path.clone(), Object::Directory);
@@ -198,6 +301,18 @@ fn change(names: &mut Names, call: &Call, outcome: Option<&Outcome>) {
         Call::Rename(from, to) => {
             if let Some(object) = names.remove(from) {
                 names.insert(to.clone(), object);
+            }
+        }
+        Call::TakeSnapshot { directory, name } => {
+            let shown = Rc::new(within(names, directory));
+            tree.snapshots.insert((directory.clone(), name.clone()), shown);
+        }
+        Call::RemoveSnapshot { directory, name } => {
+            tree.snapshots.remove(&(directory.clone(), name.clone()));
+        }
+        Call::RenameSnapshot { directory, from, to } => {
+            if let Some(shown) = tree.snapshots.remove(&(directory.clone(), from.clone())) {
+                tree.snapshots.insert((directory.clone(), to.clone()), shown);
             }
         }
         _ => {}
@@ -247,6 +362,25 @@ mod tests {
         let stat = |ino| entry(1, Call::Stat("x".into()), (3, 4), inode(ino));
         assert_eq!(check(&[made((1, 2)), stat(7)], &[]), Ok(true));
         assert!(check(&[made((1, 2)), stat(8)], &[]).is_err());
+    }
+
+    #[test]
+    fn a_snapshot_keeps_the_names_that_it_was_taken_of() {
+        let [directory, name] = ["", "s0"].map(str::to_owned);
+        let taken = entry(1, Call::TakeSnapshot { directory, name }, (3, 4), inode(1));
+        let unlink = entry(1, Call::Unlink("x".into()), (5, 6), Ok(Answer::Done));
+        let list = |names: &[&str]| {
+            let names = names.iter().map(|name| name.to_string().into()).collect();
+            entry(2, Call::List(".snap/s0".into()), (7, 8), Ok(Answer::Names(names)))
+        };
+        let history = [made((1, 2)), taken, unlink];
+        let with = |last: Entry| check(&[&history[..], &[last]].concat(), &[]);
+        assert_eq!(with(list(&["x"])), Ok(true));
+        assert!(with(list(&[])).is_err());
+        let stat = |path: &str, outcome| entry(2, Call::Stat(path.into()), (7, 8), outcome);
+        assert_eq!(with(stat(".snap/s0/x", inode(7))), Ok(true));
+        assert!(with(stat(".snap/s0/x", Err(Errno::NOENT))).is_err());
+        assert_eq!(with(stat(".snap/s1/x", Err(Errno::NOENT))), Ok(true));
     }
 
     #[test]

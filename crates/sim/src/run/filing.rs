@@ -8,16 +8,20 @@ use crate::events::{run_for, run_until};
 use crate::fault::Fault;
 use crate::file_history::read_all;
 use crate::file_load;
-use crate::files::{all_directories, all_files};
+use crate::file_snapshots::{self, PART};
+use crate::files::{all_directories, all_files, below};
 use crate::inject;
 use crate::node::NodeId;
 use crate::world::World;
 use auth::Keyring;
 use engine::Duration;
 use fsclient::{Answer, Call, Outcome};
+use types::Errno;
 
 const POOLS: [&str; 2] = ["fs.meta", "fs.data"];
 const GROUPS: u32 = 4;
+/// In this time all clients know of the use of a quota.
+const QUOTA_TOLD: Duration = Duration::from_secs(3);
 /// Attempts of a call in a healed cluster: a session may be lost once more.
 const ATTEMPTS: usize = 3;
 
@@ -83,6 +87,8 @@ pub(crate) fn finish(world: &mut World) -> Result<(), String> {
     for path in all_files() {
         read_file(world, reader, &path)?;
     }
+    finish_quotas(world)?;
+    finish_snapshots(world, reader)?;
     let (entries, losses) = (world.records.files.entries(), world.records.files.losses());
     let undecided = usize::from(!tree::check(entries, losses)?);
     let undecided = undecided + file_contents::check(entries, losses)?;
@@ -91,6 +97,92 @@ pub(crate) fn finish(world: &mut World) -> Result<(), String> {
         // The map of metadata servers goes back, too, and nothing is asked of them afterwards.
         let nodes = [&world.cast.servers[..], &world.cast.file_clients].concat();
         inject::apply(world, Fault::Crash(nodes));
+    }
+    Ok(())
+}
+
+/// Bounds a directory to one file more than it has: one client makes that, and no client makes another one.
+fn finish_quotas(world: &mut World) -> Result<(), String> {
+    if !world.scenario.file_system.is_some_and(|shape| shape.has_quotas) {
+        return Ok(());
+    }
+    let clients = world.cast.file_clients.clone();
+    let set = |directory: &str, max_files| {
+        let directory = directory.to_owned();
+        Call::SetQuota { directory, max_bytes: 0, max_files }
+    };
+    let (directory, make) = ("quota", |name: &str| Call::Create(below("quota", name)));
+    for any in all_directories() {
+        // It may not exist.
+        last_call(world, clients[0], &set(&any, 0)).map(drop)?;
+    }
+    for call in [Call::Mkdir(directory.to_owned()), make("first"), set(directory, 3)] {
+        succeeds(world, clients[0], &call)?;
+    }
+    for client in &clients {
+        // A client holds to what it knows of the directory: it has looked it up.
+        let look = Call::Stat(below(directory, "first"));
+        succeeds(world, *client, &look)?;
+    }
+    succeeds(world, clients[0], &make("second"))?;
+    run_for(world, QUOTA_TOLD);
+    for client in clients {
+        let made = last_call(world, client, &make(&format!("of-{client}")))?;
+        if made != Err(Errno::DQUOT) {
+            return Err(format!("node {client} exceeds a quota: {made:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// A call that must succeed. One that is made again may find that it was executed.
+fn succeeds(world: &mut World, node: NodeId, call: &Call) -> Result<(), String> {
+    match last_call(world, node, call)? {
+        Ok(_) | Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(format!("{call:?}: {errno}")),
+    }
+}
+
+/// Reads what all snapshots show, twice, and removes them. Nothing of them is left.
+fn finish_snapshots(world: &mut World, reader: NodeId) -> Result<(), String> {
+    for directory in all_directories() {
+        let listed = last_call(world, reader, &Call::List(below(&directory, PART)))?;
+        let Ok(Answer::Names(names)) = listed else { continue };
+        let names = names.iter().map(|name| String::from_utf8_lossy(name).into_owned());
+        // Those of directories above are read there.
+        for name in names.filter(|name| !name.starts_with('_')).collect::<Vec<_>>() {
+            look_into(world, reader, &directory, &name)?;
+            let remove = Call::RemoveSnapshot { directory: directory.clone(), name };
+            let is_gone = last_call(world, reader, &remove)?;
+            if ![Ok(Answer::Done), Err(Errno::NOENT)].contains(&is_gone) {
+                return Err(format!("{remove:?}: {is_gone:?}"));
+            }
+        }
+    }
+    let are_forgotten = |world: &mut World| {
+        let serving = file_load::serving(world).into_iter();
+        let mut servers = serving.filter_map(|node| world.nodes.process(node).as_mds()?.daemon());
+        servers.any(|server| server.kept_for_snapshots() == 0)
+    };
+    match run_until(world, LIVENESS_LIMIT, are_forgotten) {
+        true => Ok(()),
+        false => Err("the file system never forgets what removed snapshots showed".to_owned()),
+    }
+}
+
+fn look_into(world: &mut World, reader: NodeId, directory: &str, name: &str) -> Result<(), String> {
+    let snapshot = file_snapshots::path(directory, name);
+    for inside in file_snapshots::directories_within(directory) {
+        let path = below(&snapshot, &inside).trim_end_matches('/').to_owned();
+        last_call(world, reader, &Call::List(path)).map(drop)?;
+    }
+    for inside in file_snapshots::files_within(directory) {
+        let read = Call::ReadSnapshot(below(&snapshot, &inside));
+        for _ in 0..2 {
+            if last_call(world, reader, &read)?.is_err() {
+                break;
+            }
+        }
     }
     Ok(())
 }
@@ -133,7 +225,7 @@ fn last_call(world: &mut World, node: NodeId, call: &Call) -> Result<Outcome, St
         }
         let completed = world.records.files.entries()[index].completed.clone();
         let (_, outcome) = completed.expect("it is answered");
-        if outcome != Err(types::Errno::IO) {
+        if outcome != Err(Errno::IO) {
             return Ok(outcome);
         }
     }

@@ -62,7 +62,7 @@ impl Records {
             workload,
             snapshots,
             commands: Commands::default(),
-            files: FileHistory::new(scenario.seed),
+            files: FileHistory::new(scenario.seed, scenario.file_system),
             strikes: Strikes::new(scenario.seed, strikes),
         }
     }

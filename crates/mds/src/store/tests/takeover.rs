@@ -363,5 +363,24 @@ fn snapshots_outlive_the_server_and_the_monitor_hears_of_their_end() {
     assert_eq!((world.snapshots(), world.removed_snapshots()), (BTreeMap::new(), 1));
     world.reconnect();
     world.finish();
-    assert!(!snapshots::keep_past(world.rank().tree()), "nothing is kept for it");
+    assert_eq!(snapshots::kept(world.rank().tree()), 0, "nothing is kept for it");
+}
+
+#[test]
+fn an_idle_server_goes_on_to_forget_what_removed_snapshots_showed() {
+    let mut world = World::new(&[1]);
+    world.ask(1, mkdir("c"));
+    for number in 0..130 {
+        world.ask(1, create(&format!("c/{number}")));
+    }
+    world.ask(1, request(ClientOp::MKSNAP, "c//stays"));
+    world.ask(1, request(ClientOp::MKSNAP, "c//goes"));
+    for number in 0..130 {
+        world.ask(1, request(ClientOp::UNLINK, &format!("c/{number}")));
+    }
+    world.finish();
+    world.ask(1, request(ClientOp::RMSNAP, "c//goes"));
+    // One turn looks at a part, which stays.
+    let due = world.store.poll_timeout().expect("there is more");
+    assert!(due <= world.now + Duration::from_millis(1), "{due:?}");
 }

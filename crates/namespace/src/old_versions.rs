@@ -12,29 +12,29 @@ use types::SnapId;
 
 /// The meaning that a name had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PastEntry {
+pub struct OldEntry {
     /// Snapshots up to this one do not show it.
     pub after: SnapId,
     /// The inode.
     pub ino: Ino,
 }
 
-impl Encode for PastEntry {
+impl Encode for OldEntry {
     fn encode(&self, w: &mut Writer) {
         w.value(&self.after);
         w.value(&self.ino);
     }
 }
 
-impl Decode for PastEntry {
+impl Decode for OldEntry {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(PastEntry { after: r.value()?, ino: r.value()? })
+        Ok(OldEntry { after: r.value()?, ino: r.value()? })
     }
 }
 
-/// A part of the past, without the last snapshot that shows it.
+/// An old version, without the last snapshot that shows it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PastKey {
+pub enum OldKey {
     /// An entry.
     Entry(Ino, EntryKey),
     /// An inode.
@@ -43,23 +43,23 @@ pub enum PastKey {
 
 /// All that is kept for snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Past {
-    entries: BTreeMap<(Ino, EntryKey, SnapId), PastEntry>,
+pub(crate) struct OldVersions {
+    entries: BTreeMap<(Ino, EntryKey, SnapId), OldEntry>,
     inodes: BTreeMap<(Ino, SnapId), Box<Inode>>,
-    by_last: BTreeSet<(SnapId, PastKey)>,
+    by_last: BTreeSet<(SnapId, OldKey)>,
 }
 
-impl Past {
+impl OldVersions {
     /// Keeps an entry up to a snapshot, or removes it.
     pub fn set_entry(
         &mut self,
         directory: Ino,
         name: &Bytes,
         last: SnapId,
-        entry: Option<PastEntry>,
+        entry: Option<OldEntry>,
     ) {
         let key = EntryKey::of(name);
-        let index = (last, PastKey::Entry(directory, key.clone()));
+        let index = (last, OldKey::Entry(directory, key.clone()));
         match entry {
             Some(entry) => {
                 self.entries.insert((directory, key, last), entry);
@@ -74,7 +74,7 @@ impl Past {
 
     /// Keeps an inode up to a snapshot, or removes it.
     pub fn set_inode(&mut self, ino: Ino, last: SnapId, inode: Option<Box<Inode>>) {
-        let index = (last, PastKey::Inode(ino));
+        let index = (last, OldKey::Inode(ino));
         match inode {
             Some(inode) => {
                 self.inodes.insert((ino, last), inode);
@@ -88,7 +88,7 @@ impl Past {
     }
 
     /// The row of an entry.
-    pub fn entry_row(&self, directory: Ino, key: &EntryKey, last: SnapId) -> Option<PastEntry> {
+    pub fn entry_row(&self, directory: Ino, key: &EntryKey, last: SnapId) -> Option<OldEntry> {
         self.entries.get(&(directory, key.clone(), last)).copied()
     }
 
@@ -141,22 +141,22 @@ impl Past {
     /// Snapshots up to which something is kept, behind `key`, with the first snapshot that does not show it.
     pub fn behind(
         &self,
-        place: &(SnapId, Option<PastKey>),
-    ) -> impl Iterator<Item = (SnapId, &PastKey, SnapId)> {
+        place: &(SnapId, Option<OldKey>),
+    ) -> impl Iterator<Item = (SnapId, &OldKey, SnapId)> {
         use std::ops::Bound;
         let begin = match &place.1 {
             Some(key) => Bound::Excluded((place.0, key.clone())),
             None => Bound::Included((
                 place.0,
-                PastKey::Entry(Ino(0), EntryKey { hash: 0, name: Bytes::new() }),
+                OldKey::Entry(Ino(0), EntryKey { hash: 0, name: Bytes::new() }),
             )),
         };
         self.by_last.range((begin, Bound::Unbounded)).map(|(last, key)| {
             let after = match key {
-                PastKey::Entry(directory, entry) => {
+                OldKey::Entry(directory, entry) => {
                     self.entries.get(&(*directory, entry.clone(), *last)).map(|entry| entry.after)
                 }
-                PastKey::Inode(ino) => {
+                OldKey::Inode(ino) => {
                     self.inodes.get(&(*ino, *last)).map(|inode| inode.policy.after)
                 }
             };
