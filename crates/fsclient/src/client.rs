@@ -1,8 +1,11 @@
 //! The client: its parts, its calls, and its session.
 
+mod commands;
 mod daemon;
 mod files;
+mod leave;
 mod names;
+mod versions;
 
 use crate::call::{Answer, Call, CallId, Outcome};
 use crate::inode::Inode;
@@ -12,11 +15,14 @@ use crate::requests::{self, Requests};
 use crate::session::{Arrival, Session};
 use crate::transfers::Transfers;
 use auth::Entropy;
+use commands::Commands;
 use engine::{ConnId, Message, Time};
+use leave::Leaving;
 use rados::{Client, Credentials};
 use std::collections::{BTreeMap, VecDeque};
 use types::features::SUPPORTED;
 use types::{EntityAddrVec, EntityName, Errno};
+use versions::SnapshotReads;
 use wire::client_reconnect::{ClaimedCap, ClaimedRealm};
 use wire::{CapBits, ClientReconnect, ClientSession, MessageBody, SessionOp};
 
@@ -34,6 +40,8 @@ pub struct Config {
     pub credentials: Credentials,
     /// Monitors.
     pub monitors: Vec<EntityAddrVec>,
+    /// The file system; `None` for the default one.
+    pub file_system: Option<i32>,
 }
 
 /// A capability as the client holds it, for checks.
@@ -52,6 +60,9 @@ pub struct FsClient {
     session: Session,
     requests: Requests,
     inodes: BTreeMap<u64, Inode>,
+    snapshot_reads: SnapshotReads,
+    commands: Commands,
+    leaving: Leaving,
     transfers: Transfers,
     /// Calls that wait until all before them is durable, with the last request before each.
     syncs: Vec<(CallId, u64)>,
@@ -68,14 +79,17 @@ impl FsClient {
     /// A client without a session; its first timeout opens one.
     pub fn new(config: Config, mut entropy: Entropy) -> Self {
         let own = Entropy::from_seed(entropy.array());
-        let Config { name, credentials, monitors } = config;
+        let Config { name, credentials, monitors, file_system } = config;
         let rados = rados::Config::new(name.clone(), credentials.clone(), monitors.clone());
         let rados = rados::Config { first_conn: FIRST_CONN, ..rados };
         FsClient {
-            monitor: Monitor::new(name, credentials, monitors, entropy),
+            monitor: Monitor::new(name, credentials, monitors, file_system, entropy),
             session: Session::new(),
             requests: Requests::default(),
             inodes: BTreeMap::new(),
+            snapshot_reads: SnapshotReads::default(),
+            commands: Commands::default(),
+            leaving: Leaving::default(),
             transfers: Transfers::new(Client::new(rados, own)),
             syncs: Vec::new(),
             now: Time::ZERO,
@@ -96,6 +110,12 @@ impl FsClient {
         match (requests::of_call(&call), call) {
             (Some((message, purpose)), _) => self.ask(id, message, purpose),
             (None, Call::Sync) => self.begin_sync(id),
+            (None, Call::Command(command)) => self.begin_command(id, command),
+            (None, Call::ReadSnapshot { stat, offset, length }) => {
+                let (transfers, range) = (&mut self.transfers, (offset, length));
+                let over = self.snapshot_reads.begin(now, transfers, id, &stat, range);
+                over.into_iter().for_each(|outcome| self.complete(id, outcome));
+            }
             (None, call) => self.begin_on_file(id, call),
         }
         self.end_turn();
@@ -110,6 +130,26 @@ impl FsClient {
     /// The next call on names that has succeeded and of which all effects are durable now.
     pub fn poll_durable(&mut self) -> Option<CallId> {
         self.durable.pop_front()
+    }
+
+    fn begin_command(&mut self, id: CallId, command: String) {
+        self.commands.add(self.requests.next_tid(), id, command);
+        if let Some(conn) = self.session.ready() {
+            self.commands.send(conn, &mut self.outputs);
+        }
+    }
+
+    /// Ends the session. The client must have nothing to do: its calls have ended, and their effects are
+    /// durable. It takes no calls any more.
+    pub fn leave(&mut self, now: Time) {
+        self.now = now;
+        self.leaving.ask(self.session.ready(), &mut self.outputs);
+        self.end_turn();
+    }
+
+    /// Whether the client has left, and its session has ended.
+    pub fn has_left(&self) -> bool {
+        self.leaving.is_over()
     }
 
     /// How often the session was lost, with everything that was not durable.
@@ -205,6 +245,8 @@ impl FsClient {
 
     /// A connection to the server is there.
     fn server_opened(&mut self, conn: ConnId) {
+        let unanswered = self.commands.lose_sent();
+        self.fail_all(unanswered);
         match self.session.opened(conn, self.monitor.server()) {
             Arrival::Claims => self.claim(conn),
             Arrival::Loses => {
@@ -244,11 +286,13 @@ impl FsClient {
     /// The session is gone, and what was not durable with it.
     fn lose_session(&mut self) {
         self.session.lose();
+        self.leaving.begin();
         let inodes = std::mem::take(&mut self.inodes).into_values();
         inodes.for_each(|inode| self.fail_calls(inode));
         let lost = [self.requests.lose(), self.transfers.forget(None)].concat();
         let syncs = std::mem::take(&mut self.syncs).into_iter().map(|(id, _)| id);
-        self.fail_all(lost.into_iter().chain(syncs));
+        let commands = self.commands.lose();
+        self.fail_all(lost.into_iter().chain(syncs).chain(commands));
     }
 
     fn handle_session(&mut self, message: &ClientSession) {
@@ -257,6 +301,11 @@ impl FsClient {
             SessionOp::OPEN => {
                 self.session.is_granted(self.now);
                 self.resume(conn);
+                self.commands.send(conn, &mut self.outputs);
+            }
+            SessionOp::CLOSE if self.leaving.is_begun() => {
+                self.session.reject();
+                self.leaving.end();
             }
             SessionOp::CLOSE if self.session.may_end() => {
                 self.lose_session();

@@ -1,6 +1,7 @@
 //! An inode of which the client has a capability, and calls that wait for it.
 
 use crate::call::{Answer, Call, CallId, Outcome};
+use crate::striping;
 use bytes::Bytes;
 use rados::Place;
 use std::collections::{BTreeMap, VecDeque};
@@ -163,14 +164,8 @@ impl Inode {
 
     /// The object with an offset of the file, and the offset in it.
     pub(crate) fn place(&self, offset: u64) -> (Place, u64) {
-        let layout = &self.stat.layout;
-        let size = self.object_size();
-        let name = format!("{:x}.{:08x}", self.stat.ino, offset / size);
-        (Place::new(layout.pool, Bytes::from(name)), offset % size)
-    }
-
-    fn object_size(&self) -> u64 {
-        u64::from(self.stat.layout.object_size.max(1))
+        let (object, within) = striping::locate(&self.stat.layout, offset);
+        (striping::place(&self.stat.layout, self.stat.ino, object), within)
     }
 
     /// The next step of the first call that waits.
@@ -184,10 +179,10 @@ impl Inode {
         }
     }
 
-    /// A write that crosses objects is refused.
+    /// A write that crosses objects, or units of a stripe, is refused.
     fn next_of_write(&self, waiting: &Waiting, offset: u64, length: usize) -> Step {
-        let (end, object) = (offset + length as u64, self.object_size());
-        if length == 0 || offset / object != (end - 1) / object {
+        let (end, layout) = (offset + length as u64, &self.stat.layout);
+        if striping::extents(layout, offset, length as u64).len() != 1 {
             return Step::Ends(Err(Errno::INVAL));
         }
         match self.usable().contains(CapBits::FILE_WRITE) {

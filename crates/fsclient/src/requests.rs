@@ -195,9 +195,11 @@ pub(crate) fn of_call(call: &Call) -> Option<(ClientRequest, Purpose)> {
             open(ClientOp::CREATE, path, open_flags::CREATE | open_flags::EXCLUSIVE)
         }
         Call::Open(path) => open(ClientOp::OPEN, path, 0),
+        Call::Request(message) => (**message).clone(),
         Call::Write { .. } | Call::Read { .. } | Call::Fsync(_) | Call::Close(_) | Call::Sync => {
             return None;
         }
+        Call::ReadSnapshot { .. } | Call::Command(_) => return None,
     };
     Some((message, Purpose::Call(call.clone())))
 }

@@ -10,14 +10,29 @@ use types::Errno;
 /// A read or a write of one object.
 #[derive(Debug)]
 pub(crate) enum Transfer {
-    Write { ino: u64, call: Option<CallId> },
-    Read { ino: u64, call: CallId, length: u64 },
+    Write {
+        ino: u64,
+        call: Option<CallId>,
+    },
+    Read {
+        ino: u64,
+        call: CallId,
+        length: u64,
+    },
+    /// A part of a read of a snapshot: where its bytes stand in the answer, and how many they are.
+    Part {
+        call: CallId,
+        at: usize,
+        length: usize,
+    },
 }
 
 impl Transfer {
+    /// The open file; 0 for none.
     pub(crate) fn ino(&self) -> u64 {
         match self {
             Transfer::Write { ino, .. } | Transfer::Read { ino, .. } => *ino,
+            Transfer::Part { .. } => 0,
         }
     }
 
@@ -25,6 +40,8 @@ impl Transfer {
         match self {
             Transfer::Write { call, .. } => call,
             Transfer::Read { call, .. } => Some(call),
+            // Its call goes on without the metadata server.
+            Transfer::Part { .. } => None,
         }
     }
 }
@@ -91,7 +108,9 @@ impl Transfers {
 
     /// Forgets the transfers of a file, or of all; returns the calls that they were for.
     pub(crate) fn forget(&mut self, ino: Option<u64>) -> Vec<CallId> {
-        let is_of = |transfer: &Transfer| ino.is_none_or(|ino| transfer.ino() == ino);
+        let is_part = |transfer: &Transfer| matches!(transfer, Transfer::Part { .. });
+        let is_of =
+            |transfer: &Transfer| !is_part(transfer) && ino.is_none_or(|ino| transfer.ino() == ino);
         let sent = std::mem::take(&mut self.sent).into_iter();
         let (gone, kept) = sent.partition::<BTreeMap<_, _>, _>(|(_, transfer)| is_of(transfer));
         self.sent = kept;

@@ -22,7 +22,8 @@ const AHEAD: u64 = 4 << 20;
 impl FsClient {
     /// Ends a turn of the host.
     pub(super) fn end_turn(&mut self) {
-        self.session.tend(self.now, self.monitor.server(), &mut self.outputs);
+        let server = self.monitor.server().filter(|_| !self.leaving.is_begun());
+        self.session.tend(self.now, server, &mut self.outputs);
         while let Some((transfer, answer)) = self.transfers.poll(self.now) {
             self.transferred(transfer, answer);
         }
@@ -209,10 +210,15 @@ impl FsClient {
     fn transferred(&mut self, transfer: Transfer, answer: Result<Bytes, Errno>) {
         let ino = transfer.ino();
         self.is_shut_out |= answer == Err(Errno::BLOCKLISTED);
+        if let Transfer::Part { call, at, length } = transfer {
+            let over = self.snapshot_reads.take(call, at, length, answer);
+            return over.into_iter().for_each(|outcome| self.complete(call, outcome));
+        }
         if let Some(inode) = self.inodes.get_mut(&ino) {
             match &transfer {
                 Transfer::Write { .. } => inode.writes -= 1,
                 Transfer::Read { .. } => inode.reads -= 1,
+                Transfer::Part { .. } => {}
             }
         }
         match transfer {
@@ -235,6 +241,7 @@ impl FsClient {
                 };
                 self.complete(call, bytes.map(|bytes| Answer::Data(padded(&bytes, length))));
             }
+            Transfer::Part { .. } => {}
         }
         self.tend(ino);
     }
