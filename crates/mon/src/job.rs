@@ -2,6 +2,7 @@
 
 use crate::image_traffic::Note;
 use crate::live::Operation;
+use crate::volume_orders;
 use bytes::Bytes;
 use engine::{ConnId, Message, Time};
 use std::collections::BTreeMap;
@@ -161,6 +162,10 @@ pub(crate) struct Effects {
     pub informs: Vec<(ConnId, Epoch)>,
     /// Updates of the image traffic.
     pub image_notes: Vec<Note>,
+    /// The change of the orders to workers.
+    pub order_note: Option<volume_orders::Note>,
+    /// The command that is answered later.
+    pub deferred: Option<Box<CommandJob>>,
     /// Ids that this operation reserves.
     pub global_ids: Option<Range<u64>>,
     /// The operation takes several steps, and must run again.

@@ -11,6 +11,7 @@ use crate::job::{Channel, CommandJob, Effects, Job, OsdJob};
 use crate::keys;
 use crate::service::{Role, TICK};
 use crate::services::{CHECKS, Core, log_notes, pool_ops, start_run};
+use crate::volume_orders;
 use control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use engine::{ConnId, Output, Time};
 use types::{Epoch, Errno, OsdId};
@@ -206,11 +207,15 @@ impl Monitor {
         }
     }
 
-    /// Sends messages, and updates the image traffic.
+    /// Sends messages, and updates the image traffic and the orders to workers.
     pub(super) fn perform(&mut self, now: Time, effects: Effects) {
         self.services.osd.note_images(now, effects.image_notes);
         for (conn, message) in effects.messages {
             self.send(conn, message);
+        }
+        if let Some(note) = effects.order_note {
+            let job = effects.deferred.map(|job| *job);
+            self.on_services(now, |services, cx| services.volumes.note(cx, note, job));
         }
     }
 
@@ -289,8 +294,13 @@ impl Monitor {
             Ok(done) => done,
             Err(refusal) => (Answer::from(refusal), Change::new(now.wall())),
         };
-        let message = admission::reply(job, &self.state, answer);
-        let mut effects = Effects::message(job.conn, message);
+        let order_note = change.take_order_note();
+        let waits = order_note.as_ref().is_some_and(volume_orders::Note::is_awaited);
+        let mut effects = match waits {
+            true => Effects { deferred: Some(Box::new(job.clone())), ..Effects::default() },
+            false => Effects::message(job.conn, admission::reply(job, &self.state, answer)),
+        };
+        effects.order_note = order_note;
         effects.image_notes = change.take_image_notes();
         for (osd, order) in change.take_orders() {
             // All sessions: a dead one that has not been noticed yet may be the newer one.

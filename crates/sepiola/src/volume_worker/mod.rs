@@ -1,0 +1,66 @@
+//! Background threads beside a monitor that serve volumes for it, with clients of file systems of their own:
+//! one carries out commands on subvolumes, the other copies clones and empties the trash.
+
+mod connection;
+mod jobs;
+mod orders;
+
+use access::{ClusterArgs, client_config, new_id};
+use anyhow::Result;
+use jobs::JobExecutor;
+use orders::OrderExecutor;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use types::{UTime, Uuid};
+use volumes::Inputs;
+
+/// Pause before a thread begins again after an error.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Worker threads, which end when this is dropped.
+pub struct VolumeWorker {
+    is_stopping: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl VolumeWorker {
+    /// Starts the threads, unless there is no administrator's key.
+    pub fn start(args: ClusterArgs) -> Result<VolumeWorker> {
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let mut worker = VolumeWorker { is_stopping: is_stopping.clone(), threads: Vec::new() };
+        if let Err(reason) = client_config(&args) {
+            tracing::info!(%reason, "no volumes are served from here");
+            return Ok(worker);
+        }
+        let name = new_id()?;
+        let orders = OrderExecutor {
+            args: args.clone(),
+            name: name.clone(),
+            is_stopping: is_stopping.clone(),
+        };
+        let jobs = JobExecutor { args, name, is_stopping };
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        worker.threads.push(thread("volumes").spawn(move || orders.work())?);
+        worker.threads.push(thread("volume jobs").spawn(move || jobs.work())?);
+        Ok(worker)
+    }
+}
+
+impl Drop for VolumeWorker {
+    fn drop(&mut self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // The panic was reported already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Facts that a procedure cannot know by itself.
+fn inputs() -> Result<Inputs> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let id = || Ok::<_, anyhow::Error>(Uuid::from_entropy(machine::random_bytes()?));
+    Ok(Inputs { now: UTime::from_nanos(since.as_nanos() as u64), ids: [id()?, id()?] })
+}
