@@ -54,8 +54,8 @@ pub enum Call {
     /// A request on names as servers take it. Numbers and times of the request itself are the client's. One
     /// that opens or creates a file opens it, as [`Call::Open`] does.
     Request(Box<ClientRequest>),
-    /// A command in JSON to the metadata server, of which the client needs all capabilities. It is asked once:
-    /// a server that goes away fails it with EIO.
+    /// A command in JSON to the metadata server, of which the client needs all capabilities. It is asked
+    /// once: a server that goes away fails it with EIO.
     Command(String),
     /// Reads from a file as a snapshot shows it, which does not change: up to its end, if that comes first.
     ReadSnapshot {

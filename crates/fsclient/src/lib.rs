@@ -13,8 +13,8 @@
 //! * When the session is lost, so is everything that is not durable: files that were open must be opened
 //!   again, and calls that were sent fail with EIO, since they may have been executed or not.
 //!
-//! Snapshots are made by requests and read by a call of their own. Writes name no snapshot to be preserved, so
-//! only files that are in none may be written. There is no cache of names or data. Knows no sockets.
+//! Snapshots are made by requests and read by a call of their own. Writes name no snapshot to be preserved,
+//! so only files that are in none may be written. There is no cache of names or data. Knows no sockets.
 
 #![warn(missing_docs)]
 

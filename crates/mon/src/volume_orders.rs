@@ -210,8 +210,8 @@ impl Orders {
         self.trusted.as_ref().is_some_and(|(_, heard)| now.since(*heard) < SILENCE_MAX)
     }
 
-    /// Forgets the commands of a session that has ended; their orders may still be carried out. Another worker
-    /// takes over from the one that was there.
+    /// Forgets the commands of a session that has ended; their orders may still be carried out. Another
+    /// worker takes over from the one that was there.
     pub fn forget(&mut self, conn: ConnId) {
         if self.trusted_conn == Some(conn) {
             (self.trusted, self.trusted_conn) = (None, None);

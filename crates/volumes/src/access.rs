@@ -1,8 +1,8 @@
 //! `fs subvolume authorize` and its kin: entities that may use a subvolume.
 //!
 //! Two files tell the same from both sides, as in Ceph: the entities of a subvolume, and the subvolumes of an
-//! entity. They are written before the capabilities are given, and after they are taken away, so that no entity
-//! has capabilities that the files do not tell.
+//! entity. They are written before the capabilities are given, and after they are taken away, so that no
+//! entity has capabilities that the files do not tell.
 
 use crate::failure::{During, Failure};
 use crate::order::{Outcome, Printed, unknown};

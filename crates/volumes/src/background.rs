@@ -107,7 +107,10 @@ async fn clone_of(all: &Subvolumes<'_>, id: &str) -> Result<Option<Subvolume>, F
     Ok(found)
 }
 
+/// Metadata is changed before and after the copy, and not while an order changes it.
 async fn copy(all: &Subvolumes<'_>, id: &str) -> Result<(), Failure> {
+    let steps = all.tree().steps();
+    steps.lock().await;
     let Some(mut clone) = clone_of(all, id).await? else { return Ok(()) };
     if !clone.is_being_cloned() {
         return clones::unlist(all, &clone).await;
@@ -116,7 +119,9 @@ async fn copy(all: &Subvolumes<'_>, id: &str) -> Result<(), Failure> {
         clone.set_state(IN_PROGRESS);
         all.store(&clone).await?;
     }
+    steps.unlock().await;
     let copied = copy_content(all, &clone).await;
+    steps.lock().await;
     // It may have been cancelled meanwhile.
     let Some(mut clone) = clone_of(all, id).await? else { return Ok(()) };
     if !clone.is_being_cloned() {

@@ -1,8 +1,9 @@
-//! `fs clone` and `fs subvolume snapshot clone`: a subvolume that is copied from a snapshot in the background.
+//! `fs clone` and `fs subvolume snapshot clone`: a subvolume that is copied from a snapshot in the
+//! background.
 //!
-//! A clone is known by the id of its content. Three places name it: its own metadata, a link in the index, which
-//! leads to it as long as the copy is not complete, and the metadata of its source, which keeps the snapshot.
-//! They are written in this order; a snapshot is kept only for clones that the index has.
+//! A clone is known by the id of its content. Three places name it: its own metadata, a link in the index,
+//! which leads to it as long as the copy is not complete, and the metadata of its source, which keeps the
+//! snapshot. They are written in this order; a snapshot is kept only for clones that the index has.
 
 use crate::attributes::{self, Wanted};
 use crate::failure::{During, Failure};

@@ -1,5 +1,5 @@
-//! A copy of a tree as a snapshot shows it: directories, files with their holes, hard and symbolic links, owners,
-//! permissions, times, and extended attributes.
+//! A copy of a tree as a snapshot shows it: directories, files with their holes, hard and symbolic links,
+//! owners, permissions, times, and extended attributes.
 //!
 //! Times are set last, so that a file whose size and times are those of its source is complete, and is passed
 //! over when the copy is begun again.

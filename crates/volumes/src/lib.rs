@@ -1,4 +1,5 @@
-//! Volumes and subvolumes: commands on them, and their work in the background, over a client of a file system.
+//! Volumes and subvolumes: commands on them, and their work in the background, over a client of a file
+//! system.
 //!
 //! The monitor leaves commands such as `fs subvolume create` to a worker. The worker runs an [`Order`] as a
 //! [`Procedure`], which asks a [`fsclient::FsClient`] and the monitors, and answers with what `ceph` prints.
@@ -10,7 +11,8 @@
 //!   replaced as a whole, and it goes by a rename.
 //! * Paths and files are those of Ceph's module `volumes`, version 2 of its metadata.
 //!
-//! One order of a volume is to be carried out at a time. Knows no sockets, clocks or threads.
+//! Orders, and the beginnings and ends of copies, change metadata one at a time ([`Request::Lock`]). Knows no
+//! sockets, clocks or threads.
 
 #![warn(missing_docs)]
 

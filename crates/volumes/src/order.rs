@@ -168,6 +168,7 @@ impl Order {
     }
 
     async fn run(self, steps: Steps) -> Outcome {
+        steps.lock().await;
         let tree = Tree::new(steps);
         let printed = self.dispatch(&tree).await;
         // Also after a failure: an answer such as "it does not exist" must not be forgotten by a crash.

@@ -1,8 +1,8 @@
 //! Procedures: `async` functions that ask a client of the file system, or the monitors, and wait for answers.
 //!
 //! A [`Procedure`] owns the future of such a function and polls it when an answer arrives. There is no
-//! executor and no waker, so the same answers in the same order lead to the same requests. The function awaits
-//! nothing but [`Steps`].
+//! executor and no waker, so the same answers in the same order lead to the same requests. The function
+//! awaits nothing but [`Steps`].
 
 use bytes::Bytes;
 use fsclient::{Answer, Call, Outcome};
@@ -27,6 +27,11 @@ pub enum Request {
     Call(Call),
     /// A command to the cluster: to the monitors, or to a daemon.
     Command(Target, Value),
+    /// To have metadata of subvolumes for itself: of all procedures of a worker, one has it at a time, until
+    /// it ends or gives it back.
+    Lock,
+    /// To give it back.
+    Unlock,
 }
 
 /// The addressee of a command.
@@ -45,6 +50,8 @@ pub enum Response {
     Call(Outcome),
     /// Of a command: its output, or its errno and text.
     Command(Result<Bytes, (Errno, String)>),
+    /// The procedure has the metadata for itself, or has given it back.
+    Done,
 }
 
 /// Facts that a procedure cannot know by itself.
@@ -199,8 +206,20 @@ impl Steps {
     pub async fn finish(&self, ticket: Ticket) -> Result<Answer, Errno> {
         match self.wait(ticket).await {
             Response::Call(outcome) => outcome,
-            Response::Command(_) => Err(Errno::IO),
+            Response::Command(_) | Response::Done => Err(Errno::IO),
         }
+    }
+
+    /// Waits until no other procedure changes metadata of subvolumes.
+    pub async fn lock(&self) {
+        let ticket = self.start(Request::Lock);
+        self.wait(ticket).await;
+    }
+
+    /// Lets others change metadata of subvolumes.
+    pub async fn unlock(&self) {
+        let ticket = self.start(Request::Unlock);
+        self.wait(ticket).await;
     }
 
     /// Makes a call and waits for its end.
@@ -218,7 +237,7 @@ impl Steps {
         let ticket = self.start(Request::Command(target, command));
         match self.wait(ticket).await {
             Response::Command(output) => output,
-            Response::Call(_) => Err((Errno::IO, "a call's answer to a command".to_owned())),
+            _ => Err((Errno::IO, "another answer than that of a command".to_owned())),
         }
     }
 }

@@ -269,8 +269,8 @@ impl<'a> Subvolumes<'a> {
         Some(namespace).filter(|_| self.order.flag("namespace_isolated"))
     }
 
-    /// Makes the directories of a subvolume and of its content; returns the path of the latter. Contents that an
-    /// attempt before has left are removed.
+    /// Makes the directories of a subvolume and of its content; returns the path of the latter. Contents that
+    /// an attempt before has left are removed.
     pub(crate) async fn make_content(
         &self,
         subvolume: &Subvolume,

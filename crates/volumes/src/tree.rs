@@ -355,8 +355,8 @@ impl Tree {
         synced.map(|_| ())
     }
 
-    /// Replaces a small file as a whole, durably: a crash leaves the former content or the new one. The former
-    /// file is not written, so snapshots keep it.
+    /// Replaces a small file as a whole, durably: a crash leaves the former content or the new one. The
+    /// former file is not written, so snapshots keep it.
     pub(crate) async fn replace(&self, path: &str, content: Bytes, mode: u32) -> Result<(), Errno> {
         let new = format!("{path}.tmp");
         match self.unlink(&new).await {

@@ -54,7 +54,8 @@ impl SnapshotReads {
         None
     }
 
-    /// A part has arrived. Objects that are absent or short show zeros. Returns the outcome after the last one.
+    /// A part has arrived. Objects that are absent or short show zeros. Returns the outcome after the last
+    /// one.
     pub(super) fn take(
         &mut self,
         id: CallId,

@@ -1,5 +1,5 @@
-//! `fs subvolumegroup`, `fs subvolume` and `fs clone`: commands that a worker with a client of the file system
-//! carries out; and the commands by which the worker learns of them.
+//! `fs subvolumegroup`, `fs subvolume` and `fs clone`: commands that a worker with a client of the file
+//! system carries out; and the commands by which the worker learns of them.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::usage;

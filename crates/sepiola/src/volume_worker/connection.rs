@@ -10,17 +10,29 @@ use host::{Core, CoreConfig, DaemonNode, NoStorage};
 use rt::Clock;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 use types::{EntityType, Errno, ParticipantName};
 use volumes::{Procedure, Request, RequestId, Response, Target};
 
 /// Longest wait of one turn.
 const TURN_TIME_MAX: Duration = Duration::from_millis(500);
+/// Pause before metadata that another procedure has is tried again.
+const LOCK_RETRY: Duration = Duration::from_millis(10);
 /// Longest wait for the end of a session.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// The output of a command to the monitors, or its errno and text.
 pub type CommandOutcome = Result<Bytes, (Errno, String)>;
+
+/// The lock if it is free. It protects no data, so a panic of its owner left nothing behind in it.
+fn try_lock(lock: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
+    match lock.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
 
 /// See the module's description.
 pub struct VolumeConnection {
@@ -72,11 +84,14 @@ impl VolumeConnection {
     /// further use, since calls of the procedure may still be carried out.
     pub fn run<T>(
         &mut self,
+        lock: &Mutex<()>,
         mut procedure: Procedure<T>,
         mut command: impl FnMut(&Value) -> CommandOutcome,
         mut goes_on: impl FnMut(&mut Procedure<T>) -> bool,
     ) -> Result<Option<T>> {
         let mut calls = BTreeMap::new();
+        // Given back when the procedure is over, whatever its outcome.
+        let (mut guard, mut waiting) = (None, None);
         loop {
             if let Some(outcome) = procedure.poll_outcome() {
                 self.used = Instant::now();
@@ -88,6 +103,11 @@ impl VolumeConnection {
             while let Some((id, request)) = procedure.poll_request() {
                 match request {
                     Request::Call(call) => drop(calls.insert(self.call(call), (id, false))),
+                    Request::Lock => waiting = Some(id),
+                    Request::Unlock => {
+                        guard = None;
+                        procedure.handle_response(id, Response::Done);
+                    }
                     Request::Command(Target::Server, asked) => {
                         let call = self.call(Call::Command(asked.to_string()));
                         calls.insert(call, (id, true));
@@ -98,9 +118,19 @@ impl VolumeConnection {
                     }
                 }
             }
+            if waiting.is_some() && guard.is_none() {
+                guard = try_lock(lock);
+            }
+            if let (true, Some(id)) = (guard.is_some(), waiting) {
+                waiting = None;
+                procedure.handle_response(id, Response::Done);
+                continue;
+            }
             self.collect(&mut calls, &mut procedure);
-            if !calls.is_empty() {
-                self.turn(self.clock.now() + TURN_TIME_MAX)?;
+            // The session is attended to while another procedure has the metadata, which may wait for it.
+            let turn = if waiting.is_some() { LOCK_RETRY } else { TURN_TIME_MAX };
+            if !calls.is_empty() || waiting.is_some() {
+                self.turn(self.clock.now() + turn)?;
                 self.collect(&mut calls, &mut procedure);
             }
         }

@@ -6,8 +6,8 @@ use access::{ClusterArgs, Connection};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use types::Errno;
 use volumes::{Job, Volume, scan};
@@ -27,6 +27,8 @@ pub struct JobExecutor {
     pub args: ClusterArgs,
     /// Identity of the worker towards the monitors.
     pub name: String,
+    /// Held by the procedure that changes metadata of subvolumes.
+    pub metadata: Arc<Mutex<()>>,
     /// Set when the process ends.
     pub is_stopping: Arc<AtomicBool>,
 }
@@ -125,7 +127,8 @@ impl JobExecutor {
         loop {
             let start = Instant::now();
             let goes_on = || !self.is_stopping() && start.elapsed() < SCAN_TIME_MAX;
-            let found = connection.run(scan(inputs()?), no_command, |_| goes_on())?;
+            let found =
+                connection.run(&self.metadata, scan(inputs()?), no_command, |_| goes_on())?;
             let Some(found) = found else { return Ok(false) };
             let jobs = found.map_err(|failure| anyhow::anyhow!("{}", failure.text))?;
             if jobs.is_empty() || has_failed {
@@ -153,7 +156,7 @@ impl JobExecutor {
         let (id, name) = (job.id().to_owned(), format!("{job:?}"));
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let procedure = job.procedure(volume.clone(), inputs()?);
-        let ran = connection.run(procedure, no_command, |procedure| {
+        let ran = connection.run(&self.metadata, procedure, no_command, |procedure| {
             let is_over = message.is_none() && start.elapsed() >= PURGE_TIME_MAX;
             if self.is_stopping() || is_over {
                 procedure.cancel();

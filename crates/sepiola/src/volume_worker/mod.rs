@@ -9,8 +9,8 @@ use access::{ClusterArgs, client_config, new_id};
 use anyhow::Result;
 use jobs::JobExecutor;
 use orders::OrderExecutor;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::{UTime, Uuid};
@@ -34,13 +34,14 @@ impl VolumeWorker {
             tracing::info!(%reason, "no volumes are served from here");
             return Ok(worker);
         }
-        let name = new_id()?;
+        let (name, metadata) = (new_id()?, Arc::new(Mutex::new(())));
         let orders = OrderExecutor {
             args: args.clone(),
             name: name.clone(),
+            metadata: metadata.clone(),
             is_stopping: is_stopping.clone(),
         };
-        let jobs = JobExecutor { args, name, is_stopping };
+        let jobs = JobExecutor { args, name, metadata, is_stopping };
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         worker.threads.push(thread("volumes").spawn(move || orders.work())?);
         worker.threads.push(thread("volume jobs").spawn(move || jobs.work())?);

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use rados::{CommandTarget, Reply};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use types::Errno;
 use volumes::{Failure, Order, Printed};
@@ -28,6 +28,8 @@ pub struct OrderExecutor {
     pub args: ClusterArgs,
     /// Identity of the worker towards the monitors.
     pub name: String,
+    /// Held by the procedure that changes metadata of subvolumes.
+    pub metadata: Arc<Mutex<()>>,
     /// Set when the process ends.
     pub is_stopping: Arc<AtomicBool>,
 }
@@ -110,6 +112,7 @@ impl OrderExecutor {
         let procedure = order.procedure(inputs().map_err(failed)?);
         let start = Instant::now();
         let ran = volume.run(
+            &self.metadata,
             procedure,
             |asked| command(control, asked),
             |_| !self.is_stopping() && start.elapsed() < ORDER_TIME_MAX,
