@@ -51,7 +51,7 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Check; 35] = [
+    pub const ALL: [Check; 36] = [
         Check::ErasureCodes,
         Check::Commands,
         Check::Rados,

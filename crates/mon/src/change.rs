@@ -7,7 +7,7 @@
 use crate::image_traffic::Note;
 use crate::keys::{self, VersionGroup};
 use crate::state::{FULL_MAPS_KEPT, LeaderClock, State};
-use crate::volume_orders;
+use crate::volume_work;
 use bytes::Bytes;
 use control::Transaction;
 use crush::CrushMap;
@@ -33,7 +33,7 @@ pub struct Change {
     /// Updates of the image traffic, which is kept in memory only.
     image_notes: Vec<Note>,
     /// Effect on the orders to workers of file systems, which are kept in memory only.
-    order_note: Option<volume_orders::Note>,
+    order_note: Option<volume_work::Note>,
 }
 
 impl Change {
@@ -103,12 +103,12 @@ impl Change {
     }
 
     /// Changes the orders to workers once the leader is confirmed.
-    pub(crate) fn note_order(&mut self, note: volume_orders::Note) {
+    pub(crate) fn note_order(&mut self, note: volume_work::Note) {
         self.order_note = Some(note);
     }
 
     /// Takes the change of the orders out.
-    pub(crate) fn take_order_note(&mut self) -> Option<volume_orders::Note> {
+    pub(crate) fn take_order_note(&mut self) -> Option<volume_work::Note> {
         self.order_note.take()
     }
 

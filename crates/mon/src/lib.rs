@@ -20,7 +20,7 @@
 //! * `links`, `history`: sign-in to the console by one-time links, and samples for its plots.
 //! * [`HighWater`]: the newest state of the store that was seen, kept outside of it.
 //! * `image_tasks`: background work on images, done by workers; `image_traffic`: client I/O per image.
-//! * `volume_orders`: commands on subvolumes, carried out by workers.
+//! * `volume_orders`, `volume_work`: commands on subvolumes, carried out by workers.
 //! * [`command`], `commands`: the machinery of commands, and one file per family.
 //! * `dump`, `table`: formatting of maps and numbers. Nothing is decided there.
 //!
@@ -67,6 +67,7 @@ pub mod statistics;
 mod table;
 mod usage;
 mod volume_orders;
+mod volume_work;
 
 pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstrap};
 pub use commands::console::SERVICE as CONSOLE_SERVICE;

@@ -170,7 +170,7 @@ impl Services {
             stats: self.osd.statistics(),
             osds: self.osd.watch(),
             mds: self.fs.watch(),
-            orders: self.volumes.orders(),
+            volumes: self.volumes.work(),
             daemons: self.managers.daemons(),
             clocks: self.mons.clocks(),
             peers: core.peers,

@@ -11,6 +11,7 @@
 //!   are idempotent, as Ceph's are.
 
 use crate::job::CommandJob;
+use crate::volume_work::{Note, VolumeWork};
 use engine::{ConnId, Time};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,39 +27,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 const TAKE_MAX: Duration = Duration::from_secs(10);
 /// Silence after which a worker is not trusted any more. A worker gives up an order earlier.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(100);
-
-/// An effect of a command on the orders, which follows once the leader is confirmed.
-#[derive(Debug, Clone)]
-pub enum Note {
-    /// The command waits for the outcome of an order: its content, and whether it may lead to work in the
-    /// background on a volume.
-    Order { content: Value, stirs: Option<i64> },
-    /// A worker waits for an order.
-    Take { worker: String },
-    /// A worker has carried out an order.
-    Done { worker: String, id: u64, answer: crate::command::Answer },
-    /// A worker tells how far its copies are.
-    Progress { worker: String, clones: Vec<CloneProgress> },
-}
-
-impl Note {
-    /// Whether its command is answered later.
-    pub fn is_awaited(&self) -> bool {
-        matches!(self, Note::Order { .. } | Note::Take { .. })
-    }
-}
-
-/// A copy of a snapshot in progress, as its worker reported it.
-#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
-pub struct CloneProgress {
-    pub id: String,
-    /// A sentence for `status`.
-    pub message: String,
-    /// From zero to one.
-    pub progress: f64,
-    /// Seconds since 1970.
-    pub started: u64,
-}
 
 #[derive(Debug)]
 struct Order {
@@ -83,13 +51,11 @@ pub struct Orders {
     last_id: u64,
     orders: BTreeMap<u64, Order>,
     takers: VecDeque<Taker>,
-    /// The trusted worker, and when it was last heard.
-    trusted: Option<(String, Time)>,
+    /// When the trusted worker was last heard.
+    heard: Time,
     /// The session in which it asks for orders.
     trusted_conn: Option<ConnId>,
-    clones: Vec<CloneProgress>,
-    /// How often orders have stirred a volume, by the number of its file system.
-    stirred: BTreeMap<i64, u64>,
+    work: VolumeWork,
 }
 
 /// A command with the answer that it gets.
@@ -120,18 +86,16 @@ impl Outcome {
 impl Orders {
     /// Whether a worker is the trusted one; if there is none, it becomes that.
     fn trusts(&mut self, now: Time, worker: &str) -> bool {
-        if self.trusted.as_ref().is_none_or(|(_, heard)| now.since(*heard) >= SILENCE_MAX) {
-            self.trusted = Some((worker.to_owned(), now));
+        if !self.has_worker(now) {
+            self.work.trusted = Some(worker.to_owned());
             self.orders.values_mut().for_each(|order| order.is_taken = false);
-            self.clones.clear();
+            self.work.clones.clear();
         }
-        match &mut self.trusted {
-            Some((trusted, heard)) if trusted == worker => {
-                *heard = now;
-                true
-            }
-            _ => false,
+        let is_trusted = self.work.is_trusted(worker);
+        if is_trusted {
+            self.heard = now;
         }
+        is_trusted
     }
 
     /// Performs a note of a command; returns the commands that are answered now.
@@ -160,14 +124,14 @@ impl Orders {
                     order
                         .stirs
                         .into_iter()
-                        .for_each(|fs| *self.stirred.entry(fs).or_default() += 1);
+                        .for_each(|fs| *self.work.stirred.entry(fs).or_default() += 1);
                     return vec![(order.job, Outcome::Answer(answer))];
                 }
             }
             (Note::Progress { worker, clones }, _) => {
-                if self.trusts(now, &worker) {
-                    self.clones = clones;
-                }
+                let is_trusted = self.trusts(now, &worker);
+                self.work.clones =
+                    if is_trusted { clones } else { std::mem::take(&mut self.work.clones) };
             }
             _ => {}
         }
@@ -177,7 +141,7 @@ impl Orders {
     /// Gives orders that are not taken to the trusted worker, if it waits.
     fn hand_out(&mut self) -> Vec<Answered> {
         let mut given = Vec::new();
-        let Some((trusted, _)) = &self.trusted else { return given };
+        let Some(trusted) = &self.work.trusted else { return given };
         for (id, order) in self.orders.iter_mut().filter(|(_, order)| !order.is_taken) {
             let Some(at) = self.takers.iter().position(|taker| taker.worker == *trusted) else {
                 break;
@@ -200,21 +164,26 @@ impl Orders {
             answered.push((job, Outcome::none()));
         }
         let has_worker = self.has_worker(now);
-        let overdue = self.orders.extract_if(.., |_, order| now.since(order.since) >= PATIENCE);
-        answered.extend(overdue.map(|(_, order)| (order.job, Outcome::TimedOut { has_worker })));
+        let is_overdue = |order: &Order| now.since(order.since) >= PATIENCE;
+        let all = std::mem::take(&mut self.orders).into_iter();
+        let (overdue, waiting) = all.partition::<BTreeMap<_, _>, _>(|(_, order)| is_overdue(order));
+        self.orders = waiting;
+        answered.extend(
+            overdue.into_values().map(|order| (order.job, Outcome::TimedOut { has_worker })),
+        );
         answered
     }
 
     /// Whether a worker was heard recently.
     pub fn has_worker(&self, now: Time) -> bool {
-        self.trusted.as_ref().is_some_and(|(_, heard)| now.since(*heard) < SILENCE_MAX)
+        self.work.trusted.is_some() && now.since(self.heard) < SILENCE_MAX
     }
 
     /// Forgets the commands of a session that has ended; their orders may still be carried out. Another
     /// worker takes over from the one that was there.
     pub fn forget(&mut self, conn: ConnId) {
         if self.trusted_conn == Some(conn) {
-            (self.trusted, self.trusted_conn) = (None, None);
+            (self.work.trusted, self.trusted_conn) = (None, None);
             self.orders.values_mut().for_each(|order| order.is_taken = false);
         }
         self.orders.retain(|_, order| order.job.conn != conn || order.is_taken);
@@ -228,19 +197,9 @@ impl Orders {
         orders.chain(takers.into_iter().map(|taker| (taker.job, Outcome::none()))).collect()
     }
 
-    /// Copies in progress.
-    pub fn clones(&self) -> &[CloneProgress] {
-        &self.clones
-    }
-
-    /// Whether a worker is to do the work in the background.
-    pub fn is_trusted(&self, worker: &str) -> bool {
-        self.trusted.as_ref().is_some_and(|(trusted, _)| trusted == worker)
-    }
-
-    /// How often a volume was stirred: work in the background may be due when it has grown.
-    pub fn stirred(&self, fs: i64) -> u64 {
-        self.stirred.get(&fs).copied().unwrap_or(0)
+    /// The facts that commands read.
+    pub fn work(&self) -> &VolumeWork {
+        &self.work
     }
 
     /// Panics if the state contradicts itself.
@@ -248,7 +207,10 @@ impl Orders {
         assert!(self.orders.len() <= ORDERS_MAX, "orders are bounded");
         assert!(self.takers.len() <= TAKERS_MAX, "waiting workers are bounded");
         let is_taken = self.orders.values().any(|order| order.is_taken);
-        assert!(!is_taken || self.trusted.is_some(), "an order is taken by the trusted worker");
+        assert!(
+            !is_taken || self.work.trusted.is_some(),
+            "an order is taken by the trusted worker"
+        );
     }
 }
 
@@ -299,7 +261,7 @@ mod tests {
         orders.check_invariants();
         assert_eq!(done(&mut orders, 2, "a", 1), [(1, Outcome::Answer(Answer::said("done")))]);
         assert_eq!(done(&mut orders, 2, "a", 1), [], "an outcome counts once");
-        assert_eq!(orders.stirred(1), 1);
+        assert_eq!(orders.work().stirred(1), 1);
     }
 
     #[test]

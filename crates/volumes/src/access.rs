@@ -4,11 +4,11 @@
 //! entity. They are written before the capabilities are given, and after they are taken away, so that no
 //! entity has capabilities that the files do not tell.
 
+use crate::catalog::{Subvolume, Subvolumes};
 use crate::failure::{During, Failure};
 use crate::order::{Outcome, Printed, unknown};
 use crate::paths;
 use crate::procedure::Target;
-use crate::subvolumes::{Subvolume, Subvolumes};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use types::Errno;

@@ -2,12 +2,12 @@
 //!
 //! A job can be ended at any point and begun again: what is complete is passed over.
 
+use crate::catalog::{COMPLETE, FAILED, IN_PROGRESS, Subvolume, Subvolumes};
 use crate::copy::Copy;
 use crate::failure::{During, Failure};
 use crate::metadata::{FAILURE, SOURCE};
 use crate::order::{Order, Volume};
 use crate::procedure::{Inputs, Procedure, Steps};
-use crate::subvolumes::{COMPLETE, FAILED, IN_PROGRESS, Subvolume, Subvolumes};
 use crate::tree::{Tree, is_link};
 use crate::{clones, paths, purge};
 use types::Errno;

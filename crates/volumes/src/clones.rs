@@ -6,12 +6,13 @@
 //! snapshot. They are written in this order; a snapshot is kept only for clones that the index has.
 
 use crate::attributes::{self, Wanted};
+use crate::catalog::{CANCELED, FAILED, PENDING, Subvolume, Subvolumes};
 use crate::failure::{During, Failure};
+use crate::listing::existing;
 use crate::metadata::{CLONES, FAILURE, Metadata, SOURCE};
 use crate::order::{Order, Outcome, Printed, unknown};
-use crate::subvolumes::{CANCELED, FAILED, PENDING, Subvolume, Subvolumes};
+use crate::paths;
 use crate::tree::{Attributes, Tree, is_directory};
-use crate::{paths, snapshots};
 use serde_json::{Value, json};
 use types::Errno;
 use wire::InodeStat;
@@ -93,7 +94,7 @@ pub(crate) async fn begin(all: &Subvolumes<'_>, source: &mut Subvolume) -> Outco
     let (snapshot, name) = (order.text("snap_name"), order.text("target_sub_name"));
     let group = order.text("target_group_name");
     order.pool_layout()?;
-    snapshots::existing(all.tree(), source, snapshot).await?;
+    existing(all.tree(), &source.snapshot_directory(), snapshot).await?;
     let (_, content) = content_at(all, source, snapshot).await?;
     all.group_for_new(group).await?;
     let clone = match all.find(group, name).await? {

@@ -1,11 +1,12 @@
 //! `fs subvolumegroup`: directories of subvolumes.
 
 use crate::attributes::{self, Resize};
+use crate::catalog::{check_group, group_directory};
 use crate::failure::{During, Failure};
+use crate::listing::own_names;
 use crate::order::{Order, Outcome, Printed, unknown};
 use crate::paths;
 use crate::tree::{Tree, is_directory};
-use crate::{snapshots, subvolumes};
 use serde_json::{Value, json};
 use types::Errno;
 use wire::InodeStat;
@@ -36,35 +37,13 @@ pub(crate) async fn run(tree: &Tree, order: &Order, action: &str) -> Outcome {
     }
 }
 
-/// Refuses a name that is not a group's.
-pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
-    if paths::INTERNAL.contains(&name) || name.starts_with('.') || name.starts_with('$') {
-        let text = format!("'{name}' is an internal directory and not a valid group name.");
-        return Err(Failure::invalid(text));
-    }
-    Ok(())
-}
-
-/// The directory of a group, which must be there. That of subvolumes without a group is made when the first
-/// one is.
-pub(crate) async fn directory(tree: &Tree, group: &str) -> Result<(String, InodeStat), Failure> {
-    if !group.is_empty() {
-        check_name(group)?;
-    }
-    let path = paths::group(group);
-    match tree.find(&path).await.during(|| format!("looking for /{path}"))? {
-        Some(stat) if is_directory(&stat) => Ok((path, stat)),
-        _ => Err(Failure::missing(format!("subvolume group '{group}' does not exist"))),
-    }
-}
-
 async fn existing(tree: &Tree, order: &Order) -> Result<(String, InodeStat), Failure> {
-    directory(tree, order.text("group_name")).await
+    group_directory(tree, order.text("group_name")).await
 }
 
 async fn create(tree: &Tree, order: &Order) -> Outcome {
     let name = order.text("group_name");
-    check_name(name)?;
+    check_group(name)?;
     let wanted = attributes::Wanted::of(order)?;
     let path = paths::group(name);
     let step = || format!("making /{path}");
@@ -76,7 +55,7 @@ async fn create(tree: &Tree, order: &Order) -> Outcome {
     };
     let applied = wanted.apply(tree, order, &path, is_new).await;
     if is_new && applied.is_err() {
-        // The next attempt begins anew.
+        // The next attempt repeats it all.
         let _ = tree.rmdir(&path).await;
     }
     applied?;
@@ -139,7 +118,7 @@ async fn resize(tree: &Tree, order: &Order) -> Outcome {
 
 async fn snapshot_list(tree: &Tree, order: &Order) -> Outcome {
     let (path, _) = existing(tree, order).await?;
-    let names = snapshots::own_names(tree, &path).await?;
+    let names = own_names(tree, &path).await?;
     let names: Vec<Value> = names.into_iter().map(|name| json!({ "name": name })).collect();
     Ok(Printed::json(&json!(names)))
 }
@@ -154,20 +133,4 @@ async fn snapshot_remove(tree: &Tree, order: &Order) -> Outcome {
             .during(|| format!("removing snapshot '{name}' of /{path}"))
             .map(|()| Printed::none()),
     }
-}
-
-/// Names of the subvolumes of a group; none if it is the default one and not there.
-pub(crate) async fn subvolumes_of(tree: &Tree, group: &str) -> Result<Vec<String>, Failure> {
-    let path = match directory(tree, group).await {
-        Err(Failure { errno: Errno::NOENT, .. }) if group.is_empty() => return Ok(Vec::new()),
-        found => found?.0,
-    };
-    let entries = tree.list(&path).await.during(|| format!("listing /{path}"))?;
-    let mut names: Vec<String> = entries
-        .into_iter()
-        .filter(|(name, stat)| is_directory(stat) && !subvolumes::is_internal(name))
-        .map(|(name, _)| name)
-        .collect();
-    names.sort();
-    Ok(names)
 }

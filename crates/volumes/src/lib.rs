@@ -19,10 +19,13 @@
 mod access;
 mod attributes;
 mod background;
+mod catalog;
 mod clones;
 mod copy;
+mod dispatch;
 mod failure;
 mod groups;
+mod listing;
 mod metadata;
 mod order;
 mod paths;

@@ -1,10 +1,6 @@
 //! Orders: commands as the monitor hands them over, and their outcomes.
 
 use crate::failure::Failure;
-use crate::procedure::{Inputs, Procedure, Steps};
-use crate::subvolumes::Subvolumes;
-use crate::tree::Tree;
-use crate::{access, clones, groups, snapshots, subvolumes, users, volume};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -160,49 +156,6 @@ impl Order {
     pub(crate) fn pool_name(&self, id: i64) -> String {
         let pool = self.volume.data_pools.iter().find(|pool| pool.id == id);
         pool.map_or_else(String::new, |pool| pool.name.clone())
-    }
-
-    /// The procedure that carries it out. Its outcome comes when all changes are durable.
-    pub fn procedure(self, inputs: Inputs) -> Procedure<Outcome> {
-        Procedure::new(inputs, move |steps| self.run(steps))
-    }
-
-    async fn run(self, steps: Steps) -> Outcome {
-        steps.lock().await;
-        let tree = Tree::new(steps);
-        let printed = self.dispatch(&tree).await;
-        // Also after a failure: an answer such as "it does not exist" must not be forgotten by a crash.
-        let synced = tree.sync().await;
-        let printed = printed?;
-        synced.map_err(|errno| {
-            let text = "the change was made, and may not be stored: repeat the command";
-            Failure::new(errno, text)
-        })?;
-        Ok(printed)
-    }
-
-    async fn dispatch(&self, tree: &Tree) -> Outcome {
-        let words = self.prefix.strip_prefix("fs ").unwrap_or_default();
-        let (family, action) = words.split_once(' ').unwrap_or((words, ""));
-        let subvolumes = Subvolumes::new(tree, self);
-        match family {
-            "volume" => volume::run(tree, self).await,
-            "subvolumegroup" => Box::pin(groups::run(tree, self, action)).await,
-            "clone" => Box::pin(clones::run(&subvolumes, action)).await,
-            "subvolume" => match action {
-                "authorize" | "deauthorize" | "authorized_list" | "evict" => {
-                    Box::pin(access::run(&subvolumes, action)).await
-                }
-                _ if action.starts_with("snapshot ") => {
-                    Box::pin(snapshots::run(&subvolumes, action)).await
-                }
-                _ if action.starts_with("metadata ") => {
-                    Box::pin(users::run(&subvolumes, action)).await
-                }
-                _ => Box::pin(subvolumes::run(&subvolumes, action)).await,
-            },
-            _ => Err(unknown(self)),
-        }
     }
 }
 

@@ -1,16 +1,15 @@
 //! `fs subvolume snapshot`.
 
 use crate::attributes;
+use crate::catalog::{Subvolume, Subvolumes};
 use crate::clones;
 use crate::failure::{During, Failure};
+use crate::listing::{existing, own_names};
 use crate::metadata::snapshot_section;
 use crate::order::{Outcome, Printed, unknown};
-use crate::subvolumes::{Subvolume, Subvolumes};
-use crate::tree::Tree;
 use crate::users;
 use serde_json::{Value, json};
 use types::Errno;
-use wire::InodeStat;
 
 /// Snapshots of a subvolume: Ceph's servers allow 100 of a directory.
 const SNAPSHOTS_MAX: usize = 100;
@@ -36,51 +35,17 @@ pub(crate) async fn run(all: &Subvolumes<'_>, action: &str) -> Outcome {
         "clone" => clones::begin(all, &mut subvolume).await,
         // Snapshots that are being cloned are protected without these commands.
         "protect" | "unprotect" => {
-            existing(all.tree(), &subvolume, name).await?;
+            existing(all.tree(), &subvolume.snapshot_directory(), name).await?;
             Ok(Printed::none())
         }
         _ => match action.strip_prefix("metadata ") {
             Some(action) => {
-                existing(all.tree(), &subvolume, name).await?;
+                existing(all.tree(), &subvolume.snapshot_directory(), name).await?;
                 users::run_of_snapshot(all, &mut subvolume, name, action).await
             }
             None => Err(unknown(all.order())),
         },
     }
-}
-
-/// Snapshots of directories above appear as `_NAME_INODE`.
-fn is_inherited(name: &str) -> bool {
-    let inode = name.rsplit('_').next().unwrap_or_default();
-    name.starts_with('_') && !inode.is_empty() && inode.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Snapshots of a directory itself.
-async fn own(tree: &Tree, directory: &str) -> Result<Vec<(String, InodeStat)>, Failure> {
-    let mut all = match tree.snapshots(directory).await {
-        Err(Errno::NOENT) => Vec::new(),
-        listed => listed.during(|| format!("listing snapshots of /{directory}"))?,
-    };
-    all.retain(|(name, _)| !is_inherited(name));
-    all.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(all)
-}
-
-/// Names of the snapshots of a directory itself.
-pub(crate) async fn own_names(tree: &Tree, directory: &str) -> Result<Vec<String>, Failure> {
-    Ok(own(tree, directory).await?.into_iter().map(|(name, _)| name).collect())
-}
-
-/// A snapshot that must be there.
-pub(crate) async fn existing(
-    tree: &Tree,
-    subvolume: &Subvolume,
-    name: &str,
-) -> Result<InodeStat, Failure> {
-    let all = own(tree, &subvolume.snapshot_directory()).await?;
-    let found = all.into_iter().find(|(known, _)| known == name);
-    let missing = || Failure::missing(format!("snapshot '{name}' does not exist"));
-    found.map(|(_, stat)| stat).ok_or_else(missing)
 }
 
 async fn create(all: &Subvolumes<'_>, subvolume: &Subvolume) -> Outcome {
@@ -109,7 +74,7 @@ async fn create(all: &Subvolumes<'_>, subvolume: &Subvolume) -> Outcome {
 
 async fn remove(all: &Subvolumes<'_>, subvolume: &mut Subvolume) -> Outcome {
     let (name, is_forced) = (all.order().text("snap_name"), all.order().flag("force"));
-    match existing(all.tree(), subvolume, name).await {
+    match existing(all.tree(), &subvolume.snapshot_directory(), name).await {
         Err(Failure { errno: Errno::NOENT, .. }) if is_forced => return Ok(Printed::none()),
         found => found?,
     };
@@ -137,7 +102,7 @@ async fn remove(all: &Subvolumes<'_>, subvolume: &mut Subvolume) -> Outcome {
 
 async fn info(all: &Subvolumes<'_>, subvolume: &Subvolume) -> Outcome {
     let name = all.order().text("snap_name");
-    let stat = existing(all.tree(), subvolume, name).await?;
+    let stat = existing(all.tree(), &subvolume.snapshot_directory(), name).await?;
     let content = clones::content_at(all, subvolume, name).await?.1;
     let pending = clones::pending(all.tree(), subvolume, name).await?;
     let mut info = json!({
@@ -153,19 +118,4 @@ async fn info(all: &Subvolumes<'_>, subvolume: &Subvolume) -> Outcome {
         info["pending_clones"] = json!(shown.collect::<Vec<Value>>());
     }
     Ok(Printed::json(&info))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn snapshots_of_directories_above_are_told_by_their_names() {
-        for name in ["_daily_1099511627776", "__x_1_5"] {
-            assert!(is_inherited(name), "{name}");
-        }
-        for name in ["daily", "_daily", "daily_5", "_x_"] {
-            assert!(!is_inherited(name), "{name}");
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! Keys and values of users about a subvolume or a snapshot.
 
+use crate::catalog::{Subvolume, Subvolumes};
 use crate::failure::Failure;
 use crate::metadata::{USER, snapshot_section};
 use crate::order::{Order, Outcome, Printed, unknown};
-use crate::subvolumes::{Subvolume, Subvolumes};
 use serde_json::json;
 use types::Errno;
 

@@ -4,7 +4,7 @@ use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::image_tasks::ImageTask;
 use crate::progress::Event;
 use crate::table::age;
-use crate::volume_orders::CloneProgress;
+use crate::volume_work::CloneProgress;
 use engine::Time;
 use serde_json::{Value, json};
 use types::Errno;
@@ -47,7 +47,7 @@ fn tasks<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (&'a ImageTask, u
 /// Clones of snapshots that a worker copies, each with the seconds since it began.
 fn clones<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (&'a CloneProgress, u64)> {
     let now = u64::from(context.change.now().seconds);
-    let all = context.live.orders.clones().iter();
+    let all = context.live.volumes.clones.iter();
     all.map(move |clone| (clone, now.saturating_sub(clone.started)))
 }
 

@@ -3,7 +3,7 @@
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::usage;
-use crate::volume_orders::Note;
+use crate::volume_work::Note;
 use maps::FileSystem;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -432,13 +432,13 @@ fn done(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 /// tells.
 fn jobs(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let worker = worker(context);
-    let orders = context.live.orders;
-    let is_trusted = orders.is_trusted(&worker);
+    let work = context.live.volumes;
+    let is_trusted = work.is_trusted(&worker);
     let served = context.state.fs.map.file_systems.values();
     let served = served.filter(|fs| is_trusted && fs.map.up.contains_key(&0));
     let volumes = served.map(|fs| {
         let mut value = volume(context, fs);
-        value["stirred"] = json!(orders.stirred(i64::from(fs.fscid)));
+        value["stirred"] = json!(work.stirred(i64::from(fs.fscid)));
         value
     });
     let answer = context.json(&json!(volumes.collect::<Vec<_>>()));

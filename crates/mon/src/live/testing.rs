@@ -4,7 +4,7 @@ use super::{Identity, Live, MdsWatch, Operations, OsdWatch, PeerSummary, Skew, S
 use crate::service_map::ServiceMap;
 use crate::state::Overrides;
 use crate::statistics::Statistics;
-use crate::volume_orders::Orders;
+use crate::volume_work::VolumeWork;
 use std::collections::BTreeMap;
 
 /// The structures behind [`Live`], except the reports of OSDs.
@@ -14,7 +14,7 @@ pub(crate) struct Overview {
     pub running: Overrides,
     pub osds: OsdWatch,
     pub mds: MdsWatch,
-    pub orders: Orders,
+    pub volumes: VolumeWork,
     pub daemons: ServiceMap,
     pub clocks: BTreeMap<String, Skew>,
     pub peers: BTreeMap<u64, PeerSummary>,
@@ -31,7 +31,7 @@ impl Overview {
             stats,
             osds: &self.osds,
             mds: &self.mds,
-            orders: &self.orders,
+            volumes: &self.volumes,
             daemons: &self.daemons,
             clocks: &self.clocks,
             peers: &self.peers,

@@ -11,7 +11,6 @@ use crate::job::{Channel, CommandJob, Effects, Job, OsdJob};
 use crate::keys;
 use crate::service::{Role, TICK};
 use crate::services::{CHECKS, Core, log_notes, pool_ops, start_run};
-use crate::volume_orders;
 use control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use engine::{ConnId, Output, Time};
 use types::{Epoch, Errno, OsdId};
@@ -294,13 +293,8 @@ impl Monitor {
             Ok(done) => done,
             Err(refusal) => (Answer::from(refusal), Change::new(now.wall())),
         };
-        let order_note = change.take_order_note();
-        let waits = order_note.as_ref().is_some_and(volume_orders::Note::is_awaited);
-        let mut effects = match waits {
-            true => Effects { deferred: Some(Box::new(job.clone())), ..Effects::default() },
-            false => Effects::message(job.conn, admission::reply(job, &self.state, answer)),
-        };
-        effects.order_note = order_note;
+        let reply = || admission::reply(job, &self.state, answer);
+        let mut effects = Effects::of_command(job, change.take_order_note(), reply);
         effects.image_notes = change.take_image_notes();
         for (osd, order) in change.take_orders() {
             // All sessions: a dead one that has not been noticed yet may be the newer one.

@@ -7,7 +7,8 @@ use crate::job::CommandJob;
 use crate::service::{Catalog, Cx, Family, Role, Service};
 use crate::sessions::{Session, Sessions};
 use crate::state::State;
-use crate::volume_orders::{Answered, Note, ORDERS_MAX, Orders, Outcome, PATIENCE};
+use crate::volume_orders::{Answered, ORDERS_MAX, Orders, Outcome, PATIENCE};
+use crate::volume_work::{Note, VolumeWork};
 use engine::ConnId;
 use types::Errno;
 
@@ -25,9 +26,9 @@ pub(crate) struct VolumesService {
 }
 
 impl VolumesService {
-    /// Orders that wait or are carried out.
-    pub fn orders(&self) -> &Orders {
-        &self.orders
+    /// The facts that commands read.
+    pub fn work(&self) -> &VolumeWork {
+        self.orders.work()
     }
 
     /// Performs what a command wants of the orders. `job` is the command, if it is answered later.

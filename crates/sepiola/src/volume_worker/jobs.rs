@@ -1,7 +1,7 @@
 //! Work in the background of volumes: clones are copied and the trash is emptied, one job at a time.
 
 use super::connection::VolumeConnection;
-use super::{PAUSE, inputs};
+use super::inputs::{PAUSE, inputs};
 use access::{ClusterArgs, Connection};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -2,6 +2,7 @@
 //! one carries out commands on subvolumes, the other copies clones and empties the trash.
 
 mod connection;
+mod inputs;
 mod jobs;
 mod orders;
 
@@ -12,12 +13,6 @@ use orders::OrderExecutor;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use types::{UTime, Uuid};
-use volumes::Inputs;
-
-/// Pause before a thread begins again after an error.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Worker threads, which end when this is dropped.
 pub struct VolumeWorker {
@@ -57,11 +52,4 @@ impl Drop for VolumeWorker {
             let _ = thread.join();
         }
     }
-}
-
-/// Facts that a procedure cannot know by itself.
-fn inputs() -> Result<Inputs> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let id = || Ok::<_, anyhow::Error>(Uuid::from_entropy(machine::random_bytes()?));
-    Ok(Inputs { now: UTime::from_nanos(since.as_nanos() as u64), ids: [id()?, id()?] })
 }

@@ -1,7 +1,7 @@
 //! Execution of commands on subvolumes, one at a time, in the order in which the monitor hands them over.
 
 use super::connection::{CommandOutcome, VolumeConnection};
-use super::{PAUSE, inputs};
+use super::inputs::{PAUSE, inputs};
 use access::{ClusterArgs, Connection};
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -61,8 +61,11 @@ impl OrderExecutor {
                 let outcome = self.carry_out(&mut control, volumes, &taken["order"]);
                 self.report(&mut control, id, outcome);
             }
-            let idle = volumes.extract_if(.., |_, volume| volume.used.elapsed() >= IDLE_MAX);
-            idle.for_each(|(_, volume)| volume.leave());
+            let is_idle = |volume: &VolumeConnection| volume.used.elapsed() >= IDLE_MAX;
+            let all = std::mem::take(volumes).into_iter();
+            let (idle, used) = all.partition::<Volumes, _>(|(_, volume)| is_idle(volume));
+            *volumes = used;
+            idle.into_values().for_each(VolumeConnection::leave);
         }
         Ok(())
     }

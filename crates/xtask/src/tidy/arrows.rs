@@ -158,10 +158,13 @@ const OUTSIDE: [(&str, &str); 11] = [
     ("impl Future for", "procedures await nothing but steps"),
 ];
 /// Words of those that the files below a path may contain. Procedures over the cluster are `async` functions.
-const PROCEDURES: [(&str, &[&str]); 3] = [
+const PROCEDURES: [(&str, &[&str]); 6] = [
     ("crates/rados/src/procedure", &["async fn", "std::task", "Waker", "impl Future for"]),
     ("crates/rbd/src", &["async fn"]),
     ("crates/mds/src/store", &["async fn"]),
+    ("crates/volumes/src/procedure.rs", &["async fn", "std::task", "Waker"]),
+    ("crates/volumes/src/copy.rs", &["async fn", "std::task"]),
+    ("crates/volumes/src", &["async fn"]),
 ];
 
 /// Names of another crate that only some files of a crate may use: the crate, the name, the files, and the
