@@ -71,9 +71,14 @@ impl Connection {
 
     /// Sends what was asked, and waits for something to arrive.
     pub fn turn(&mut self) -> Result<()> {
+        self.turn_within(TURN_TIME_MAX)
+    }
+
+    /// The same with a bound of the wait.
+    pub fn turn_within(&mut self, time_max: Duration) -> Result<()> {
         self.core.settle();
         self.core.transmit();
-        self.core.turn(self.clock.now() + TURN_TIME_MAX)
+        self.core.turn(self.clock.now() + time_max)
     }
 
     /// Asks one thing and waits for its answer.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use types::Errno;
-use wire::InodeStat;
+use wire::{ClientReply, ClientRequest, InodeStat};
 
 /// Number of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,6 +87,26 @@ pub enum Call {
     Sync,
     /// Closes a file, once.
     Close(u64),
+    /// A request on names as servers take it. Numbers and times of the request itself are the client's. One
+    /// that opens or creates a file opens it, as [`Call::Open`] does.
+    Request(Box<ClientRequest>),
+    /// A command in JSON to the metadata server, of which the client needs all capabilities. It is asked
+    /// once: a server that goes away fails it with EIO.
+    Command(String),
+    /// Reads from a file as a snapshot shows it, which does not change: up to its end, if that comes first.
+    ReadSnapshotRange {
+        /// The file, as the server has shown it.
+        stat: Box<InodeStat>,
+        /// Where.
+        offset: u64,
+        /// How much: at most [`Call::READ_MAX`].
+        length: u64,
+    },
+}
+
+impl Call {
+    /// Bytes that a read of a snapshot may ask for; more is EINVAL.
+    pub const READ_MAX: u64 = 8 << 20;
 }
 
 /// The answer to a call that has succeeded.
@@ -102,6 +122,17 @@ pub enum Answer {
     Data(Bytes),
     /// A file in a snapshot, and its bytes.
     File(Box<InodeStat>, Bytes),
+    /// The reply of the server to a command.
+    Command {
+        /// 0 or a negative errno.
+        result: i32,
+        /// A sentence for the user.
+        text: String,
+        /// Its output.
+        output: Bytes,
+    },
+    /// The server's first reply to a request that has succeeded.
+    Reply(Box<ClientReply>),
 }
 
 /// How a call ended. EIO: it may have been executed or not; EBADF, that a file is not open.

@@ -1,10 +1,13 @@
 //! The client: its parts, its calls, and its session.
 
+mod commands;
 mod daemon;
 mod files;
+mod leave;
 mod names;
 mod quotas;
 mod snapshots;
+mod versions;
 
 use crate::call::{Answer, Call, CallId, Outcome};
 use crate::cap_snap::CapSnap;
@@ -16,11 +19,14 @@ use crate::requests::{self, Requests};
 use crate::session::{Arrival, Session};
 use crate::transfers::Transfers;
 use auth::Entropy;
+use commands::Commands;
 use engine::{ConnId, Message, Time};
+use leave::Leaving;
 use rados::{Client, Credentials};
 use std::collections::{BTreeMap, VecDeque};
 use types::features::SUPPORTED;
 use types::{EntityAddrVec, EntityName, Errno};
+use versions::SnapshotReads;
 use wire::client_reconnect::ClaimedCap;
 use wire::{CapBits, ClientReconnect, ClientSession, MessageBody, SessionOp};
 
@@ -38,6 +44,8 @@ pub struct Config {
     pub credentials: Credentials,
     /// Monitors.
     pub monitors: Vec<EntityAddrVec>,
+    /// The file system; `None` for the default one.
+    pub file_system: Option<i32>,
 }
 
 /// A capability as the client holds it, for checks.
@@ -59,6 +67,9 @@ pub struct FsClient {
     realms: Realms,
     /// Inodes of directories by their paths, as replies have told.
     directories: BTreeMap<String, u64>,
+    snapshot_reads: SnapshotReads,
+    commands: Commands,
+    leaving: Leaving,
     transfers: Transfers,
     /// Calls that wait until all before them is durable, with the last request before each.
     syncs: Vec<(CallId, u64)>,
@@ -75,16 +86,19 @@ impl FsClient {
     /// A client without a session; its first timeout opens one.
     pub fn new(config: Config, mut entropy: Entropy) -> Self {
         let own = Entropy::from_seed(entropy.array());
-        let Config { name, credentials, monitors } = config;
+        let Config { name, credentials, monitors, file_system } = config;
         let rados = rados::Config::new(name.clone(), credentials.clone(), monitors.clone());
         let rados = rados::Config { first_conn: FIRST_CONN, ..rados };
         FsClient {
-            monitor: Monitor::new(name, credentials, monitors, entropy),
+            monitor: Monitor::new(name, credentials, monitors, file_system, entropy),
             session: Session::new(),
             requests: Requests::default(),
             inodes: BTreeMap::new(),
             realms: Realms::default(),
             directories: BTreeMap::new(),
+            snapshot_reads: SnapshotReads::default(),
+            commands: Commands::default(),
+            leaving: Leaving::default(),
             transfers: Transfers::new(Client::new(rados, own)),
             syncs: Vec::new(),
             now: Time::ZERO,
@@ -106,6 +120,12 @@ impl FsClient {
             (_, call) if self.exceeds_quota(&call) => self.fail(id, Errno::DQUOT),
             (Some((message, purpose)), _) => self.ask(id, message, purpose),
             (None, Call::Sync) => self.begin_sync(id),
+            (None, Call::Command(command)) => self.begin_command(id, command),
+            (None, Call::ReadSnapshotRange { stat, offset, length }) => {
+                let (transfers, range) = (&mut self.transfers, (offset, length));
+                let over = self.snapshot_reads.begin(now, transfers, id, &stat, range);
+                over.into_iter().for_each(|outcome| self.complete(id, outcome));
+            }
             (None, call) => self.begin_on_file(id, call),
         }
         self.end_turn();
@@ -120,6 +140,26 @@ impl FsClient {
     /// The next call on names that has succeeded and of which all effects are durable now.
     pub fn poll_durable(&mut self) -> Option<CallId> {
         self.durable.pop_front()
+    }
+
+    fn begin_command(&mut self, id: CallId, command: String) {
+        self.commands.add(self.requests.next_tid(), id, command);
+        if let Some(conn) = self.session.ready() {
+            self.commands.send(conn, &mut self.outputs);
+        }
+    }
+
+    /// Ends the session. The client must have nothing to do: its calls have ended, and their effects are
+    /// durable. It takes no calls any more.
+    pub fn leave(&mut self, now: Time) {
+        self.now = now;
+        self.leaving.ask(self.session.ready(), &mut self.outputs);
+        self.end_turn();
+    }
+
+    /// Whether the client has left, and its session has ended.
+    pub fn has_left(&self) -> bool {
+        self.leaving.is_over()
     }
 
     /// How often the session was lost, with everything that was not durable.
@@ -215,6 +255,8 @@ impl FsClient {
 
     /// A connection to the server is there.
     fn server_opened(&mut self, conn: ConnId) {
+        let unanswered = self.commands.lose_sent();
+        self.fail_all(unanswered);
         match self.session.opened(conn, self.monitor.server()) {
             Arrival::Claims => self.claim(conn),
             Arrival::Loses => {
@@ -257,11 +299,13 @@ impl FsClient {
         self.session.lose();
         self.realms = Realms::default();
         self.directories.clear();
+        self.leaving.begin();
         let inodes = std::mem::take(&mut self.inodes).into_values();
         inodes.for_each(|inode| self.fail_calls(inode));
         let lost = [self.requests.lose(), self.transfers.forget(None)].concat();
         let syncs = std::mem::take(&mut self.syncs).into_iter().map(|(id, _)| id);
-        self.fail_all(lost.into_iter().chain(syncs));
+        let commands = self.commands.lose();
+        self.fail_all(lost.into_iter().chain(syncs).chain(commands));
     }
 
     fn handle_session(&mut self, message: &ClientSession) {
@@ -270,6 +314,11 @@ impl FsClient {
             SessionOp::OPEN => {
                 self.session.is_granted(self.now, message.features);
                 self.resume(conn);
+                self.commands.send(conn, &mut self.outputs);
+            }
+            SessionOp::CLOSE if self.leaving.is_begun() => {
+                self.session.reject();
+                self.leaving.end();
             }
             SessionOp::CLOSE if self.session.may_end() => {
                 self.lose_session();

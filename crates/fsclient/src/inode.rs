@@ -2,6 +2,7 @@
 
 use crate::call::{Answer, Call, CallId, Outcome};
 use crate::cap_snap::CapSnap;
+use crate::striping;
 use bytes::Bytes;
 use rados::Place;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -181,10 +182,6 @@ impl Inode {
         self.flushes.keys().next().is_none_or(|oldest| *oldest > flush)
     }
 
-    fn object_size(&self) -> u64 {
-        object_size(&self.stat)
-    }
-
     /// The next step of the first call that waits.
     pub(crate) fn next(&self, waiting: &Waiting) -> Step {
         match &waiting.call {
@@ -196,10 +193,10 @@ impl Inode {
         }
     }
 
-    /// A write that crosses objects is refused.
+    /// A write that crosses objects, or units of a stripe, is refused.
     fn next_of_write(&self, waiting: &Waiting, offset: u64, length: usize) -> Step {
-        let (end, object) = (offset + length as u64, self.object_size());
-        if length == 0 || offset / object != (end - 1) / object {
+        let (end, layout) = (offset + length as u64, &self.stat.layout);
+        if striping::extents(layout, offset, length as u64).len() != 1 {
             return Step::Ends(Err(Errno::INVAL));
         }
         match self.usable().contains(CapBits::FILE_WRITE) {
@@ -335,11 +332,6 @@ impl Inode {
 
 /// The object with an offset of a file, and the offset in it.
 pub(crate) fn place(stat: &InodeStat, offset: u64) -> (Place, u64) {
-    let size = object_size(stat);
-    let name = format!("{:x}.{:08x}", stat.ino, offset / size);
-    (Place::new(stat.layout.pool, Bytes::from(name)), offset % size)
-}
-
-fn object_size(stat: &InodeStat) -> u64 {
-    u64::from(stat.layout.object_size.max(1))
+    let (object, within) = striping::locate(&stat.layout, offset);
+    (striping::place(&stat.layout, stat.ino, object), within)
 }

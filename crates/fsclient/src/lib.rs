@@ -30,6 +30,7 @@ mod outputs;
 mod realms;
 mod requests;
 mod session;
+mod striping;
 mod transfers;
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub(crate) struct Monitor {
     connector: Connector,
     entropy: Entropy,
     renewal_pause: Time,
+    /// The topic of the map.
+    topic: String,
     map: MdsMap,
 }
 
@@ -33,6 +35,7 @@ impl Monitor {
         name: EntityName,
         credentials: Credentials,
         addrs: Vec<EntityAddrVec>,
+        file_system: Option<i32>,
         entropy: Entropy,
     ) -> Self {
         let identity = match credentials {
@@ -49,6 +52,7 @@ impl Monitor {
             connector: Connector::new(identity, vec![MODE_CRC, MODE_SECURE]),
             entropy,
             renewal_pause: Time::ZERO,
+            topic: file_system.map_or("mdsmap".to_owned(), |id| format!("mdsmap.{id}")),
             map: MdsMap::default(),
         }
     }
@@ -121,7 +125,7 @@ impl Monitor {
             0 => 0,
             epoch => u64::from(epoch) + 1,
         };
-        let what = [("mdsmap".to_owned(), SubscribeItem { start, flags: 0 })].into();
+        let what = [(self.topic.clone(), SubscribeItem { start, flags: 0 })].into();
         outputs.send(conn, MonSubscribe { what, hostname: String::new() }.encode(SUPPORTED));
     }
 

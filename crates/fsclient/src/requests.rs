@@ -230,9 +230,11 @@ pub(crate) fn of_call(call: &Call) -> Option<(ClientRequest, Purpose)> {
         Call::ReadSnapshot(path) => {
             return Some((open(ClientOp::OPEN, path, 0), Purpose::Snapshot));
         }
+        Call::Request(message) => (**message).clone(),
         Call::Write { .. } | Call::Read { .. } | Call::Fsync(_) | Call::Close(_) | Call::Sync => {
             return None;
         }
+        Call::ReadSnapshotRange { .. } | Call::Command(_) => return None,
     };
     Some((message, Purpose::Call(call.clone())))
 }

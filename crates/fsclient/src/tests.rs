@@ -8,13 +8,15 @@ use maps::{MdsInfo, MdsMap, MdsState};
 use rados::Credentials;
 use types::features::SUPPORTED;
 use types::{
-    EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, ParticipantName, SnapId,
+    EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, ParticipantName, PoolId,
+    SnapId,
 };
 use wire::client_request::client_flags;
 use wire::{
     CapBits, CapOp, ClientCaps, ClientOp, ClientQuota, ClientReconnect, ClientReply, ClientRequest,
-    ClientSession, ClientSnap, FeatureBits, FileLayout, InodeStat, MdsMapMessage, MessageBody,
-    QuotaInfo, ReplyCap, ReplyDentry, SessionOp, SnapRealmInfo, client_caps_flags,
+    ClientSession, ClientSnap, Command, CommandReply, FeatureBits, FileLayout, InodeStat,
+    MdsMapMessage, MessageBody, QuotaInfo, ReplyCap, ReplyDentry, SessionOp, SnapRealmInfo,
+    client_caps_flags,
 };
 
 const INO: u64 = 0x100_0000_0001;
@@ -57,7 +59,7 @@ fn file(bits: CapBits) -> InodeStat {
         snap: SnapId::HEAD.0,
         mode: 0o100_644,
         max_size: 4 << 20,
-        layout: FileLayout { object_size: 4 << 20, ..FileLayout::default() },
+        layout: FileLayout::simple(PoolId(1)),
         cap,
         ..InodeStat::default()
     }
@@ -76,6 +78,7 @@ impl World {
             name: EntityName::client("admin"),
             credentials: Credentials::None,
             monitors: vec![EntityAddrVec::default()],
+            file_system: None,
         };
         let client = FsClient::new(config, Entropy::from_seed([7; 32]));
         let none = ConnId(0);
@@ -404,4 +407,59 @@ fn a_name_beyond_a_quota_is_refused() {
     let ids = calls.map(|call| world.call(call));
     let outcomes = [Err(Errno::DQUOT), Err(Errno::DQUOT), Ok(Answer::Done)];
     assert_eq!(world.ended(), ids.into_iter().zip(outcomes).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_client_leaves_when_it_has_seen_all_that_the_server_has_sent() {
+    let mut world = World::new();
+    let quota = || ClientQuota::default().encode(SUPPORTED);
+    let closes = |world: &mut World| -> Vec<(SessionOp, u64)> {
+        let sent = sent::<ClientSession>(&world.outputs());
+        sent.into_iter().map(|(_, message)| (message.op, message.sequence)).collect()
+    };
+    world.server_sends(quota());
+    world.client.leave(world.now);
+    assert_eq!(closes(&mut world), [(SessionOp::REQUEST_CLOSE, 1)]);
+    // A message that has crossed the request.
+    world.server_sends(quota());
+    assert_eq!(closes(&mut world), [(SessionOp::REQUEST_CLOSE, 2)]);
+    assert!(!world.client.has_left());
+    world.server_sends(ClientSession::new(SessionOp::CLOSE, 2).encode(SUPPORTED));
+    assert!(world.client.has_left());
+    assert_eq!(closes(&mut world), [], "no session is opened again");
+}
+
+#[test]
+fn a_file_as_a_snapshot_shows_it_is_not_taken_for_the_file_of_today() {
+    let mut world = World::new();
+    let open = world.call(Call::Open("x".to_owned()));
+    let (tid, _) = sent::<ClientRequest>(&world.outputs())[0];
+    let target = Some(InodeStat { size: 7, ..file(CapBits::ANY_SHARED) });
+    world.reply(tid, ClientReply { is_safe: true, target, ..ClientReply::default() });
+    assert_eq!(world.ended()[0].0, open);
+    let request = ClientRequest { op: ClientOp::LOOKUP, ..ClientRequest::default() };
+    world.call(Call::Request(Box::new(request)));
+    let (tid, _) = sent::<ClientRequest>(&world.outputs())[0];
+    let target =
+        Some(InodeStat { snap: 5, size: 3, cap: ReplyCap::default(), ..file(CapBits::NONE) });
+    world.reply(tid, ClientReply { is_safe: true, target, ..ClientReply::default() });
+    assert!(matches!(&world.ended()[0].1, Ok(Answer::Reply(reply)) if reply.target.is_some()));
+    assert_eq!(world.client.inode_mut(INO).stat.size, 7);
+}
+
+#[test]
+fn commands_go_to_the_server_and_fail_when_it_goes() {
+    let mut world = World::new();
+    let first = world.call(Call::Command("{}".to_owned()));
+    let (tid, asked) = sent::<Command>(&world.outputs()).remove(0);
+    assert_eq!(asked.command, ["{}"]);
+    let (text, output) = ("done".to_owned(), Bytes::from_static(b"1"));
+    let reply = CommandReply { result: -1, text: text.clone(), output: output.clone() };
+    world.server_sends(reply.encode(SUPPORTED).with_tid(tid));
+    let answer = Answer::Command { result: -1, text, output };
+    assert_eq!(world.ended(), [(first, Ok(answer))]);
+    let second = world.call(Call::Command("{}".to_owned()));
+    world.client.handle_closed(world.now, world.server);
+    world.goes_to(8, MdsState::ACTIVE);
+    assert_eq!(world.ended(), [(second, Err(Errno::IO))]);
 }

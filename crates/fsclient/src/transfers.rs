@@ -27,6 +27,12 @@ pub(crate) enum Transfer {
         call: CallId,
         stat: Box<InodeStat>,
     },
+    /// A part of a read of a snapshot: where its bytes stand in the answer, and how many they are.
+    Part {
+        call: CallId,
+        at: usize,
+        length: usize,
+    },
 }
 
 impl Transfer {
@@ -34,7 +40,7 @@ impl Transfer {
     pub(crate) fn ino(&self) -> Option<u64> {
         match self {
             Transfer::Write { ino, .. } | Transfer::Read { ino, .. } => Some(*ino),
-            Transfer::OfSnapshot { .. } => None,
+            Transfer::OfSnapshot { .. } | Transfer::Part { .. } => None,
         }
     }
 
@@ -42,6 +48,8 @@ impl Transfer {
         match self {
             Transfer::Write { call, .. } => call,
             Transfer::Read { call, .. } | Transfer::OfSnapshot { call, .. } => Some(call),
+            // Its call goes on without the metadata server.
+            Transfer::Part { .. } => None,
         }
     }
 }
@@ -108,7 +116,9 @@ impl Transfers {
 
     /// Forgets the transfers of a file, or of all; returns the calls that they were for.
     pub(crate) fn forget(&mut self, ino: Option<u64>) -> Vec<CallId> {
-        let is_of = |transfer: &Transfer| ino.is_none() || transfer.ino() == ino;
+        let is_part = |transfer: &Transfer| matches!(transfer, Transfer::Part { .. });
+        let is_of =
+            |transfer: &Transfer| !is_part(transfer) && (ino.is_none() || transfer.ino() == ino);
         let sent = std::mem::take(&mut self.sent).into_iter();
         let (gone, kept) = sent.partition::<BTreeMap<_, _>, _>(|(_, transfer)| is_of(transfer));
         self.sent = kept;

@@ -35,7 +35,7 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             // Only the root of these clients has the servers' packages.
             Check::FileSystem if short || clients.name() != "18.2" => {}
             // The root of 20.2 has no ceph-fuse.
-            Check::OwnFileSystem if clients.name() == "20.2" => {}
+            Check::OwnFileSystem | Check::Subvolumes if clients.name() == "20.2" => {}
             Check::ErasureCodes
             | Check::SourceTree
             | Check::KillStore
@@ -68,6 +68,7 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         Check::KillStore => return kill_store(run),
         Check::Control => return control(run),
         Check::OwnFileSystem => return own_file_system(run),
+        Check::Subvolumes => return subvolumes(run),
         Check::Book => return book(run),
         Check::Faults => return faults(run),
         Check::ManyGroups => return with_machine(run, "many_groups.py", MANY_GROUPS, &[]),
@@ -260,6 +261,15 @@ fn own_file_system(run: &Run<'_>) -> Result<()> {
     environment.push(("TWO_MOUNTS", model.display().to_string()));
     let locks = run.write_script("two_locks.py", include_str!("../checks/two_locks.py"))?;
     environment.push(("TWO_LOCKS", locks.display().to_string()));
+    run.finish(run.clients.command("bash", &environment).arg(script))
+}
+
+/// Volumes and subvolumes with stock clients; the script starts everything.
+fn subvolumes(run: &Run<'_>) -> Result<()> {
+    let text = include_str!("../checks/subvolumes.sh");
+    let script = run.write_script("subvolumes.sh", text)?;
+    let mut environment = run.environment_without_cluster();
+    environment.push(("SEPIOLA", run.binary()?.display().to_string()));
     run.finish(run.clients.command("bash", &environment).arg(script))
 }
 

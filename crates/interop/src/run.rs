@@ -29,6 +29,7 @@ pub enum Check {
     ErasurePools,
     FileSystem,
     OwnFileSystem,
+    Subvolumes,
     CompareCommands,
     BadInput,
     SourceTree,
@@ -50,7 +51,7 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Check; 35] = [
+    pub const ALL: [Check; 36] = [
         Check::ErasureCodes,
         Check::Commands,
         Check::Rados,
@@ -69,6 +70,7 @@ impl Check {
         Check::ErasurePools,
         Check::FileSystem,
         Check::OwnFileSystem,
+        Check::Subvolumes,
         Check::CompareCommands,
         Check::BadInput,
         Check::SourceTree,
@@ -115,6 +117,7 @@ impl Check {
             Check::ErasurePools => "erasure-pools",
             Check::FileSystem => "file-system",
             Check::OwnFileSystem => "own-file-system",
+            Check::Subvolumes => "subvolumes",
             Check::CompareCommands => "compare-commands",
             Check::BadInput => "bad-input",
             Check::SourceTree => "source-tree",
@@ -156,6 +159,7 @@ impl Check {
             Check::FileSystem => ("bash", include_str!("../checks/file_system.sh")),
             Check::ErasureCodes
             | Check::OwnFileSystem
+            | Check::Subvolumes
             | Check::CompareCommands
             | Check::BadInput
             | Check::SourceTree

@@ -7,6 +7,7 @@
 use crate::image_traffic::Note;
 use crate::keys::{self, VersionGroup};
 use crate::state::{FULL_MAPS_KEPT, LeaderClock, State};
+use crate::volume_work;
 use bytes::Bytes;
 use control::Transaction;
 use crush::CrushMap;
@@ -31,6 +32,8 @@ pub struct Change {
     orders: Vec<(OsdId, ScrubOrder)>,
     /// Updates of the image traffic, which is kept in memory only.
     image_notes: Vec<Note>,
+    /// Effect on the orders to workers of file systems, which are kept in memory only.
+    order_note: Option<volume_work::Note>,
 }
 
 impl Change {
@@ -44,6 +47,7 @@ impl Change {
             notes: Vec::new(),
             orders: Vec::new(),
             image_notes: Vec::new(),
+            order_note: None,
         }
     }
 
@@ -96,6 +100,16 @@ impl Change {
     /// Takes the updates of the image traffic out.
     pub fn take_image_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.image_notes)
+    }
+
+    /// Changes the orders to workers once the leader is confirmed.
+    pub(crate) fn note_order(&mut self, note: volume_work::Note) {
+        self.order_note = Some(note);
+    }
+
+    /// Takes the change of the orders out.
+    pub(crate) fn take_order_note(&mut self) -> Option<volume_work::Note> {
+        self.order_note.take()
     }
 
     /// Writes a key of the control store. Keys of the OSD map are written by [`Change::finish`].

@@ -58,9 +58,11 @@ pub(crate) mod reweight;
 pub(crate) mod scrub;
 pub(crate) mod services;
 pub(crate) mod status;
+pub(crate) mod subvolumes;
 #[cfg(test)]
 mod testing;
 pub(crate) mod tiers;
+pub(crate) mod volumes;
 
 pub(crate) use crush_edit::crush_create_or_move;
 pub(crate) use new_pool::SIZE_MAX as POOL_SIZE_MAX;

@@ -2,6 +2,7 @@
 
 use crate::image_traffic::Note;
 use crate::live::Operation;
+use crate::volume_work;
 use bytes::Bytes;
 use engine::{ConnId, Message, Time};
 use std::collections::BTreeMap;
@@ -161,6 +162,10 @@ pub(crate) struct Effects {
     pub informs: Vec<(ConnId, Epoch)>,
     /// Updates of the image traffic.
     pub image_notes: Vec<Note>,
+    /// The change of the orders to workers.
+    pub order_note: Option<volume_work::Note>,
+    /// The command that is answered later.
+    pub deferred: Option<Box<CommandJob>>,
     /// Ids that this operation reserves.
     pub global_ids: Option<Range<u64>>,
     /// The operation takes several steps, and must run again.
@@ -168,6 +173,19 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
+    /// The reply to a command, or the command itself if it is answered later.
+    pub fn of_command(
+        job: &CommandJob,
+        note: Option<volume_work::Note>,
+        reply: impl FnOnce() -> Message,
+    ) -> Self {
+        let effects = match note.as_ref().is_some_and(volume_work::Note::is_awaited) {
+            true => Effects { deferred: Some(Box::new(job.clone())), ..Effects::default() },
+            false => Effects::message(job.conn, reply()),
+        };
+        Effects { order_note: note, ..effects }
+    }
+
     /// Only one message to send.
     pub fn message(conn: ConnId, message: Message) -> Self {
         Effects { messages: vec![(conn, message)], ..Effects::default() }

@@ -20,6 +20,7 @@
 //! * `links`, `history`: sign-in to the console by one-time links, and samples for its plots.
 //! * [`HighWater`]: the newest state of the store that was seen, kept outside of it.
 //! * `image_tasks`: background work on images, done by workers; `image_traffic`: client I/O per image.
+//! * `volume_orders`, `volume_work`: commands on subvolumes, carried out by workers.
 //! * [`command`], `commands`: the machinery of commands, and one file per family.
 //! * `dump`, `table`: formatting of maps and numbers. Nothing is decided there.
 //!
@@ -66,6 +67,8 @@ pub mod state;
 pub mod statistics;
 mod table;
 mod usage;
+mod volume_orders;
+mod volume_work;
 
 pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstrap};
 pub use commands::console::SERVICE as CONSOLE_SERVICE;

@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::service_map::ServiceMap;
 use crate::state::Overrides;
 use crate::statistics::Statistics;
+use crate::volume_work::VolumeWork;
 use control::Revision;
 use engine::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -33,6 +34,8 @@ pub struct Live<'a> {
     pub osds: &'a OsdWatch,
     /// Reports of metadata servers; known at the leader only.
     pub mds: &'a MdsWatch,
+    /// Work on volumes; known at the leader only.
+    pub volumes: &'a VolumeWork,
     /// Daemons outside of the cluster; known at the leader only.
     pub daemons: &'a ServiceMap,
     /// Clock skews of other monitors relative to the leader, by name.

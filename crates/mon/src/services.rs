@@ -13,6 +13,7 @@ mod log;
 mod managers;
 mod mons;
 mod osd;
+mod volumes;
 
 pub(crate) use fs::assign_ranks;
 pub(crate) use log::append_notes as log_notes;
@@ -39,6 +40,7 @@ use managers::ManagersService;
 use mons::MonsService;
 use osd::OsdService;
 use std::collections::BTreeMap;
+use volumes::VolumesService;
 use wire::{MessageBody, MgrCommand, MonCommand, MonGetVersion, MonSubscribe, Ping, PoolOp};
 
 /// All services. Those with methods of their own are known by name.
@@ -53,6 +55,7 @@ pub(crate) struct Services {
     pub managers: ManagersService,
     pub images: ImagesService,
     pub fs: FsService,
+    pub volumes: VolumesService,
 }
 
 /// The names of services.
@@ -66,10 +69,11 @@ pub(crate) enum ServiceId {
     Osd,
     Images,
     Fs,
+    Volumes,
     Health,
 }
 
-const SERVICES: usize = 9;
+const SERVICES: usize = 10;
 
 /// All services, in the order of their ticks and plans.
 const CATALOGS: [(ServiceId, &Catalog); SERVICES] = [
@@ -81,6 +85,7 @@ const CATALOGS: [(ServiceId, &Catalog); SERVICES] = [
     (ServiceId::Osd, &osd::CATALOG),
     (ServiceId::Images, &images::CATALOG),
     (ServiceId::Fs, &fs::CATALOG),
+    (ServiceId::Volumes, &volumes::CATALOG),
     (ServiceId::Health, &health::CATALOG),
 ];
 
@@ -128,6 +133,7 @@ impl Services {
             osd: OsdService::default(),
             images: ImagesService,
             fs: FsService::default(),
+            volumes: VolumesService::default(),
             health: HealthService::default(),
         }
     }
@@ -142,13 +148,14 @@ impl Services {
             ServiceId::Osd => &mut self.osd,
             ServiceId::Images => &mut self.images,
             ServiceId::Fs => &mut self.fs,
+            ServiceId::Volumes => &mut self.volumes,
             ServiceId::Health => &mut self.health,
         }
     }
 
     fn all(&self) -> [&dyn Service; SERVICES] {
-        let Services { auth, osd, config, log, health, mons, managers, images, fs } = self;
-        [auth, osd, config, log, health, mons, managers, images, fs]
+        let Services { auth, osd, config, log, health, mons, managers, images, fs, volumes } = self;
+        [auth, osd, config, log, health, mons, managers, images, fs, volumes]
     }
 
     fn each(&mut self, mut call: impl FnMut(&mut dyn Service)) {
@@ -163,6 +170,7 @@ impl Services {
             stats: self.osd.statistics(),
             osds: self.osd.watch(),
             mds: self.fs.watch(),
+            volumes: self.volumes.work(),
             daemons: self.managers.daemons(),
             clocks: self.mons.clocks(),
             peers: core.peers,

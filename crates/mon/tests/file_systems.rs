@@ -2,9 +2,10 @@
 
 mod cluster;
 
+use bytes::Bytes;
 use cluster::{ADMIN, Cluster};
 use codec::{decode_all, encode_to_bytes};
-use engine::ConnId;
+use engine::{ConnId, Daemon};
 use maps::{CompatSet, FsMap, FsMapUser, MdsMap, MdsState};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -12,8 +13,8 @@ use std::time::Duration;
 use types::{EntityType, Errno, PgId, PoolId, SnapId};
 use wire::internal::{PgStat, RotatingSecrets, RotatingSecretsRequest};
 use wire::{
-    FsMapUserMessage, MdsBeacon, MdsHealth, MdsHealthMetric, MdsMapMessage, MonSubscribe, PoolOp,
-    PoolOpKind, PoolOpReply, RemoveSnaps, SubscribeItem,
+    FsMapUserMessage, MdsBeacon, MdsHealth, MdsHealthMetric, MdsMapMessage, MonCommand,
+    MonCommandAck, MonSubscribe, PoolOp, PoolOpKind, PoolOpReply, RemoveSnaps, SubscribeItem,
 };
 
 /// A metadata server that speaks to the monitor.
@@ -539,4 +540,67 @@ fn settings_are_checked() {
     let dump = cluster.json(json!({ "prefix": "fs get", "fs_name": "cephfs" }));
     let wanted = json!({ "feature_14": "metric_collect" });
     assert_eq!(dump["mdsmap"]["required_client_features"], wanted);
+}
+
+/// Sends a command that is answered later.
+fn ask_later(cluster: &mut Cluster, conn: ConnId, tid: u64, command: &Value) {
+    let (fsid, command) = (cluster.monitor.fsid(), vec![command.to_string()]);
+    cluster.send(conn, tid, &MonCommand { fsid, command, input: Bytes::new(), version: 0 });
+}
+
+#[test]
+fn a_command_on_subvolumes_is_answered_with_the_outcome_that_a_worker_reports() {
+    let (mut cluster, _server) = active();
+    let worker = ConnId(ConnId::ACCEPTED + 900);
+    cluster.open(worker, "client.admin", 900, "allow *");
+    let list = json!({ "prefix": "fs subvolume ls", "vol_name": "cephfs", "group_name": "csi" });
+    ask_later(&mut cluster, ADMIN, 5, &list);
+    assert_eq!(cluster.take::<MonCommandAck>(ADMIN).len(), 0, "no worker has carried it out");
+    let take = json!({ "prefix": "fs volume orders take", "worker": "w" });
+    ask_later(&mut cluster, worker, 1, &take);
+    let taken = cluster.take::<MonCommandAck>(worker).remove(0);
+    let order: Value = serde_json::from_slice(&taken.output).unwrap();
+    assert_eq!(order["order"]["prefix"], "fs subvolume ls");
+    assert_eq!(order["order"]["arguments"]["group_name"], "csi");
+    assert_eq!(order["order"]["volume"]["data_pools"][0]["name"], "data");
+    let done = json!({
+        "prefix": "fs volume orders done", "worker": "w", "id": order["id"], "result": -2,
+        "text": "subvolume group 'csi' does not exist",
+    });
+    ask_later(&mut cluster, worker, 2, &done);
+    let answer = cluster.take::<MonCommandAck>(ADMIN).remove(0);
+    assert_eq!((answer.result, answer.text.as_str()), (-2, "subvolume group 'csi' does not exist"));
+    // A worker that waits is answered after a while, and a command without a worker fails.
+    ask_later(&mut cluster, worker, 3, &take);
+    cluster.advance(Duration::from_secs(15));
+    let none = cluster.take::<MonCommandAck>(worker);
+    assert_eq!(none.last().unwrap().output, "{}");
+    cluster.monitor.handle_closed(cluster.now, worker);
+    cluster.drain();
+    ask_later(&mut cluster, ADMIN, 6, &list);
+    cluster.advance(Duration::from_secs(125));
+    let answer = cluster.take::<MonCommandAck>(ADMIN).remove(0);
+    assert_eq!(answer.result, Errno::TIMEDOUT.negative());
+    assert!(answer.text.contains("keyring"), "{}", answer.text);
+}
+
+#[test]
+fn a_copy_that_a_worker_reports_is_shown_as_progress() {
+    let (mut cluster, _server) = active();
+    let worker = ConnId(ConnId::ACCEPTED + 900);
+    cluster.open(worker, "client.admin", 900, "allow *");
+    ask_later(
+        &mut cluster,
+        worker,
+        1,
+        &json!({ "prefix": "fs volume orders take", "worker": "w" }),
+    );
+    let clones = json!([{ "id": "i", "message": "Cloning", "progress": 0.5, "started": 1 }]);
+    let jobs = |worker: &str| json!({ "prefix": "fs volume orders jobs", "worker": worker, "clones": clones.to_string() });
+    assert_eq!(cluster.json(jobs("other")), json!([]), "another worker has nothing to do");
+    let told = cluster.json(jobs("w"));
+    assert_eq!((&told[0]["name"], &told[0]["stirred"]), (&json!("cephfs"), &json!(0)));
+    let shown = cluster.json(json!({ "prefix": "progress json" }));
+    assert_eq!(shown["events"][0]["message"], "Cloning");
+    assert!(cluster.plain(json!({ "prefix": "status" })).contains("Cloning"));
 }

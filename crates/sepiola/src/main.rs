@@ -23,6 +23,7 @@ mod osd;
 mod process;
 mod store;
 mod up;
+mod volume_worker;
 
 use clap::Parser;
 use cli::{Cli, Command};

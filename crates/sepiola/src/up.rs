@@ -9,6 +9,7 @@ use crate::listen::parse_listen;
 use crate::mds::FileSystem;
 use crate::osd::hosts;
 use crate::process;
+use crate::volume_worker::VolumeWorker;
 use access::{AuthMode, Connection, DataDir};
 use anyhow::Result;
 use host::Notices;
@@ -48,9 +49,11 @@ pub fn up(args: &UpArgs) -> Result<()> {
     }
     let processes = hosts::start(&dir, args)?;
     let worker = Worker::start(cluster::admin_args(&dir))?;
+    let volume_worker = VolumeWorker::start(cluster::admin_args(&dir))?;
     crashes::post_as_admin(&dir, cluster::admin_args(&dir));
     let served = serve(&dir, args, &running, &notices, start);
     println!("stopping");
+    drop(volume_worker);
     drop(worker);
     drop(processes);
     // The end of a core is the cause, whatever else failed with it.

@@ -22,7 +22,8 @@ const AHEAD: u64 = 4 << 20;
 impl FsClient {
     /// Ends a turn of the host.
     pub(super) fn end_turn(&mut self) {
-        self.session.tend(self.now, self.monitor.server(), &mut self.outputs);
+        let server = self.monitor.server().filter(|_| !self.leaving.is_begun());
+        self.session.tend(self.now, server, &mut self.outputs);
         while let Some((transfer, answer)) = self.transfers.poll(self.now) {
             self.transferred(transfer, answer);
         }
@@ -217,6 +218,10 @@ impl FsClient {
 
     fn transferred(&mut self, transfer: Transfer, answer: Result<Bytes, Errno>) {
         self.is_shut_out |= answer == Err(Errno::BLOCKLISTED);
+        if let Transfer::Part { call, at, length } = transfer {
+            let over = self.snapshot_reads.take(call, at, length, answer);
+            return over.into_iter().for_each(|outcome| self.complete(call, outcome));
+        }
         let ino = transfer.ino();
         let inode = ino.and_then(|ino| self.inodes.get_mut(&ino));
         match transfer {
@@ -239,6 +244,7 @@ impl FsClient {
                 let data = read_answer(answer, stat.size);
                 self.complete(call, data.map(|data| Answer::File(stat, data)));
             }
+            Transfer::Part { .. } => {}
         }
         ino.into_iter().for_each(|ino| self.tend(ino));
     }

@@ -10,9 +10,9 @@ use engine::{ConnId, Message};
 use types::Errno;
 use types::features::SUPPORTED;
 use wire::{
-    CapBits, ClientCaps, ClientLease, ClientQuota, ClientReply, ClientRequest, ClientSession,
-    ClientSnap, DirectoryPage, FilePath, InodeStat, MessageBody, PeerFault, decode_from_peer,
-    readdir_flags,
+    CapBits, ClientCaps, ClientLease, ClientOp, ClientQuota, ClientReply, ClientRequest,
+    ClientSession, ClientSnap, CommandReply, DirectoryPage, FilePath, InodeStat, MessageBody,
+    PeerFault, decode_from_peer, readdir_flags,
 };
 
 /// Capabilities of directories that the client keeps.
@@ -44,10 +44,15 @@ impl FsClient {
     ///
     /// The message does not decode.
     pub(super) fn handle_from_server(&mut self, message: &Message) -> Result<(), PeerFault> {
+        self.leaving.count(message.kind, self.session.ready(), &mut self.outputs);
         match message.kind {
             ClientSession::KIND => self.handle_session(&decode_from_peer(message)?),
             ClientReply::KIND => self.handle_reply(message.tid, &decode_from_peer(message)?),
             ClientCaps::KIND => self.handle_caps(message.tid, &decode_from_peer(message)?),
+            CommandReply::KIND => {
+                let ended = self.commands.answer(message.tid, decode_from_peer(message)?);
+                ended.into_iter().for_each(|(id, outcome)| self.complete(id, outcome));
+            }
             ClientLease::KIND => self.handle_lease(decode_from_peer(message)?),
             ClientQuota::KIND => quotas::handle(self, decode_from_peer(message)?),
             ClientSnap::KIND => snapshots::handle_snap(self, &decode_from_peer(message)?),
@@ -95,7 +100,7 @@ impl FsClient {
             self.learn(stat);
             shown.push(stat.ino);
         }
-        if let (Purpose::Page(_), Ok(page)) = (&replied.purpose, page_of(reply)) {
+        if let (true, Ok(page)) = (is_page(&replied.purpose), page_of(reply)) {
             page.entries.iter().for_each(|entry| self.learn(&entry.inode));
             shown.extend(page.entries.iter().map(|entry| entry.inode.ino));
         }
@@ -118,6 +123,16 @@ impl FsClient {
             (_, Some(errno)) => self.fail(id, errno),
             (Purpose::Page(names), None) => self.page_told(id, names, path, reply),
             (Purpose::Snapshot, None) => snapshots::opened(self, id, reply),
+            (Purpose::Call(Call::Request(request)), None) => {
+                if [ClientOp::OPEN, ClientOp::CREATE].contains(&request.op) {
+                    let opened = reply.target.as_ref().map(|stat| stat.ino);
+                    match opened.and_then(|ino| self.inodes.get_mut(&ino)) {
+                        Some(inode) => inode.opens += 1,
+                        None => return self.fail(id, Errno::IO),
+                    }
+                }
+                self.complete(id, Ok(Answer::Reply(Box::new(reply.clone()))));
+            }
             (Purpose::Call(call), None) => {
                 let Some(stat) = &reply.target else { return self.complete(id, Ok(Answer::Done)) };
                 if matches!(call, Call::Create(_) | Call::Open(_)) {
@@ -153,7 +168,7 @@ impl FsClient {
         self.ask(id, requests::page(path, after), Purpose::Page(names));
     }
 
-    /// Takes an inode with its capability.
+    /// Takes an inode with its capability. What a snapshot shows is not kept.
     fn learn(&mut self, stat: &InodeStat) {
         let cap = stat.cap;
         if !is_live(stat) {
@@ -192,6 +207,15 @@ impl FsClient {
         let unused = self.inodes.iter().filter(|(_, inode)| inode.is_unused());
         let unused: Vec<u64> = unused.map(|(ino, _)| *ino).take(most).collect();
         unused.into_iter().for_each(|ino| self.release(ino));
+    }
+}
+
+/// Whether the reply has a page of a directory.
+fn is_page(purpose: &Purpose) -> bool {
+    match purpose {
+        Purpose::Page(_) => true,
+        Purpose::Call(Call::Request(request)) => request.op == ClientOp::READDIR,
+        _ => false,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::fsmap;
 use crate::file_systems::{fail, user_of};
 use maps::{FileSystem, FsId, MdsMap, NO_FILE_SYSTEM};
-use serde_json::{Value, json};
+use serde_json::json;
 use types::{Errno, PoolId};
 
 /// Bound of file systems; each subscriber is sent all of them.
@@ -73,11 +73,6 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         set_default,
     ),
-    command("fs volume ls", "List volumes", "mgr", "r", |context| {
-        let names = context.state.fs.map.file_systems.values().map(|fs| &fs.map.fs_name);
-        let names: Vec<Value> = names.map(|name| json!({ "name": name })).collect();
-        Ok(context.json(&json!(names)))
-    }),
 ];
 
 /// The file system that an argument names.
@@ -168,10 +163,6 @@ pub(super) fn pool_given(context: &Context<'_>, argument: &str) -> Result<PoolId
 fn new(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (metadata, data) = (pool_given(context, "metadata")?, pool_given(context, "data")?);
     let name = context.arguments.text("fs_name").to_owned();
-    if name.is_empty() || name.len() > NAME_BYTES_MAX {
-        let text = format!("a name of a file system has 1 to {NAME_BYTES_MAX} characters");
-        return Err(Refusal::invalid(text));
-    }
     if let Some(known) = context.state.fs.map.named(&name) {
         return match known.map.metadata_pool == metadata && known.map.data_pools == [data] {
             true => Ok(Answer::said(format!("filesystem '{name}' already exists"))),
@@ -180,6 +171,22 @@ fn new(context: &mut Context<'_>) -> Result<Answer, Refusal> {
                 Err(Refusal::invalid(text))
             }
         };
+    }
+    create_on(context, name, metadata, data)?;
+    let (metadata, data) = (metadata.0, data.0);
+    Ok(Answer::said(format!("new fs with metadata pool {metadata} and data pool {data}")))
+}
+
+/// Makes a file system on two pools, which the change may make, too.
+pub(super) fn create_on(
+    context: &mut Context<'_>,
+    name: String,
+    metadata: PoolId,
+    data: PoolId,
+) -> Result<(), Refusal> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        let text = format!("a name of a file system has 1 to {NAME_BYTES_MAX} characters");
+        return Err(Refusal::invalid(text));
     }
     if context.state.fs.map.file_systems.len() >= FILE_SYSTEMS_MAX {
         let text = format!("there are {FILE_SYSTEMS_MAX} file systems already; remove one first");
@@ -190,8 +197,7 @@ fn new(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     enable(context, metadata, "metadata", &name);
     enable(context, data, "data", &name);
     create(context, id, name, metadata, data);
-    let (metadata, data) = (metadata.0, data.0);
-    Ok(Answer::said(format!("new fs with metadata pool {metadata} and data pool {data}")))
+    Ok(())
 }
 
 /// The number of a new file system: the next one, or with `--force` the one that is given.
@@ -341,6 +347,12 @@ fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
          Add --yes-i-really-mean-it if you are sure you wish to continue.",
     )?;
     let id = fs.fscid;
+    forget(context, id);
+    Ok(Answer::default())
+}
+
+/// Takes a file system out of the map.
+pub(super) fn forget(context: &mut Context<'_>, id: FsId) {
     let map = context.change.fsmap(context.state);
     map.file_systems.remove(&id);
     if map.default_fscid == id {
@@ -349,7 +361,6 @@ fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     for info in map.standbys.values_mut().filter(|info| info.join_fscid == id) {
         info.join_fscid = NO_FILE_SYSTEM;
     }
-    Ok(Answer::default())
 }
 
 fn reset(context: &mut Context<'_>) -> Result<Answer, Refusal> {

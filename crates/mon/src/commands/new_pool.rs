@@ -113,7 +113,9 @@ pub(crate) fn create(
     pool.last_change = map.epoch.next();
     let incremental = change.osdmap(state);
     pool.create_time = incremental.modified;
-    let id = PoolId(map.pool_max.0.max(0) + 1);
+    // The same change may make another pool.
+    let last = incremental.new_pool_max.unwrap_or(map.pool_max);
+    let id = PoolId(last.0.max(0) + 1);
     incremental.new_pool_max = Some(id);
     incremental.new_pools.insert(id, pool);
     incremental.new_pool_names.insert(id, new.name.to_owned());

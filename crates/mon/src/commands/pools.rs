@@ -73,7 +73,9 @@ pub(crate) fn remove(
     id: PoolId,
 ) -> Result<(), Refusal> {
     let map = &state.osdmap;
-    let Some(pool) = map.pool(id) else { return Ok(()) };
+    if map.pool(id).is_none() {
+        return Ok(());
+    }
     if !state.mon_switch(running, "mon_allow_pool_delete", true) {
         let text = "pool deletion is disabled; you must first set the mon_allow_pool_delete config \
                     option to true before you can destroy a pool";
@@ -87,6 +89,13 @@ pub(crate) fn remove(
         );
         return Err(Refusal::new(Errno::BUSY, text));
     }
+    remove_unused(state, change, id)
+}
+
+/// Removes a pool from the map that no file system uses after the change.
+pub(crate) fn remove_unused(state: &State, change: &mut Change, id: PoolId) -> Result<(), Refusal> {
+    let map = &state.osdmap;
+    let Some(pool) = map.pool(id) else { return Ok(()) };
     if pool.flags.contains(PoolFlags::NODELETE) {
         let text = "pool deletion is disabled; you must unset nodelete flag for the pool first";
         return Err(Refusal::new(Errno::PERM, text));

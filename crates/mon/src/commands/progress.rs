@@ -4,6 +4,7 @@ use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::image_tasks::ImageTask;
 use crate::progress::Event;
 use crate::table::age;
+use crate::volume_work::CloneProgress;
 use engine::Time;
 use serde_json::{Value, json};
 use types::Errno;
@@ -43,12 +44,34 @@ fn tasks<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (&'a ImageTask, u
     going.map(move |task| (task, now.saturating_sub(task.started)))
 }
 
+/// Clones of snapshots that a worker copies, each with the seconds since it began.
+fn clones<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (&'a CloneProgress, u64)> {
+    let now = u64::from(context.change.now().seconds);
+    let all = context.live.volumes.clones.iter();
+    all.map(move |clone| (clone, now.saturating_sub(clone.started)))
+}
+
 /// The running tasks as in `status` and `progress`.
 pub(super) fn tasks_plain(context: &Context<'_>) -> String {
-    let lines = tasks(context).map(|(task, passed)| {
-        format!("    {} ({})\n      [{}]\n", task.message, age(passed), bar(task.progress))
-    });
-    lines.collect()
+    let line = |message: &str, passed: u64, progress: f64| {
+        format!("    {message} ({})\n      [{}]\n", age(passed), bar(progress))
+    };
+    let tasks = tasks(context).map(|(task, passed)| line(&task.message, passed, task.progress));
+    let clones =
+        clones(context).map(|(clone, passed)| line(&clone.message, passed, clone.progress));
+    tasks.chain(clones).collect()
+}
+
+fn clone_value(clone: &CloneProgress) -> Value {
+    json!({
+        "id": clone.id,
+        "message": clone.message,
+        "refs": ["mds", "clone"],
+        "add_to_ceph_s": true,
+        "started_at": clone.started,
+        "progress": number(clone.progress),
+        "time_remaining": Value::Null,
+    })
 }
 
 fn task_value(task: &ImageTask) -> Value {
@@ -65,16 +88,17 @@ fn task_value(task: &ImageTask) -> Value {
 
 /// The running tasks as `progress_events` of `status`: id and event.
 pub(super) fn tasks_events(context: &Context<'_>) -> Vec<(String, Value)> {
-    let event = |(task, passed): (&ImageTask, u64)| {
-        let message = format!("{} ({})", task.message, age(passed));
-        let event = json!({
-            "message": message,
-            "progress": number(task.progress),
-            "add_to_ceph_s": true,
-        });
-        (task.id.clone(), event)
+    let event = |id: &str, message: &str, passed: u64, progress: f64| {
+        let message = format!("{message} ({})", age(passed));
+        let event =
+            json!({ "message": message, "progress": number(progress), "add_to_ceph_s": true });
+        (id.to_owned(), event)
     };
-    tasks(context).map(event).collect()
+    let tasks =
+        tasks(context).map(|(task, passed)| event(&task.id, &task.message, passed, task.progress));
+    let clones = clones(context)
+        .map(|(clone, passed)| event(&clone.id, &clone.message, passed, clone.progress));
+    tasks.chain(clones).collect()
 }
 
 fn show(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -111,6 +135,7 @@ fn value(context: &Context<'_>) -> Value {
     };
     let progress = &context.live.osds.progress;
     let images = tasks(context).map(|(task, _)| task_value(task));
+    let images = images.chain(clones(context).map(|(clone, _)| clone_value(clone)));
     json!({
         "events": progress.events().map(event).chain(images).collect::<Vec<_>>(),
         "completed": progress.completed().map(event).collect::<Vec<_>>(),

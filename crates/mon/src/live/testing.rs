@@ -4,15 +4,17 @@ use super::{Identity, Live, MdsWatch, Operations, OsdWatch, PeerSummary, Skew, S
 use crate::service_map::ServiceMap;
 use crate::state::Overrides;
 use crate::statistics::Statistics;
+use crate::volume_work::VolumeWork;
 use std::collections::BTreeMap;
 
 /// The structures behind [`Live`], except the reports of OSDs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Overview {
     pub identity: Identity,
     pub running: Overrides,
     pub osds: OsdWatch,
     pub mds: MdsWatch,
+    pub volumes: VolumeWork,
     pub daemons: ServiceMap,
     pub clocks: BTreeMap<String, Skew>,
     pub peers: BTreeMap<u64, PeerSummary>,
@@ -29,6 +31,7 @@ impl Overview {
             stats,
             osds: &self.osds,
             mds: &self.mds,
+            volumes: &self.volumes,
             daemons: &self.daemons,
             clocks: &self.clocks,
             peers: &self.peers,

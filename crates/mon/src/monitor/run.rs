@@ -208,11 +208,15 @@ impl Monitor {
         }
     }
 
-    /// Sends messages, and updates the image traffic.
+    /// Sends messages, and updates the image traffic and the orders to workers.
     pub(super) fn perform(&mut self, now: Time, effects: Effects) {
         self.services.osd.note_images(now, effects.image_notes);
         for (conn, message) in effects.messages {
             self.send(conn, message);
+        }
+        if let Some(note) = effects.order_note {
+            let job = effects.deferred.map(|job| *job);
+            self.on_services(now, |services, cx| services.volumes.note(cx, note, job));
         }
     }
 
@@ -291,8 +295,8 @@ impl Monitor {
             Ok(done) => done,
             Err(refusal) => (Answer::from(refusal), Change::new(now.wall())),
         };
-        let message = admission::reply(job, &self.state, answer);
-        let mut effects = Effects::message(job.conn, message);
+        let reply = || admission::reply(job, &self.state, answer);
+        let mut effects = Effects::of_command(job, change.take_order_note(), reply);
         effects.image_notes = change.take_image_notes();
         for (osd, order) in change.take_orders() {
             // All sessions: a dead one that has not been noticed yet may be the newer one.

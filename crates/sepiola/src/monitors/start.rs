@@ -9,6 +9,7 @@ use crate::daemons::{MonMember, plan};
 use crate::image_worker::Worker;
 use crate::listen::{parse_console, parse_metrics};
 use crate::process;
+use crate::volume_worker::VolumeWorker;
 use access::DataDir;
 use anyhow::{Result, bail};
 use host::RunningDaemons;
@@ -55,11 +56,13 @@ pub fn start(args: &MonStartArgs) -> Result<()> {
     write_conf(&dir, &found.map_with(&settings), found.auth)?;
     let running = RunningDaemons::start(plan(vec![Box::new(member)], None)?, &notices)?;
     let worker = Worker::start(admin_args(&dir))?;
+    let volume_worker = VolumeWorker::start(admin_args(&dir))?;
     crashes::post_as_admin(&dir, admin_args(&dir));
     println!("mon.{} of cluster {} listens on {}", settings.name, found.map.fsid, settings.listen);
     std::io::stdout().flush()?;
     notices.wait()?;
     println!("stopping");
+    drop(volume_worker);
     drop(worker);
     running.stop()
 }

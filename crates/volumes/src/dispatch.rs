@@ -1,0 +1,53 @@
+//! Execution of an order: the procedure, by the words of the command.
+
+use crate::catalog::Subvolumes;
+use crate::failure::Failure;
+use crate::order::{Order, Outcome, unknown};
+use crate::procedure::{Inputs, Procedure, Steps};
+use crate::tree::Tree;
+use crate::{access, clones, groups, snapshots, subvolumes, users, volume};
+
+impl Order {
+    /// The procedure that carries it out. Its outcome comes when all changes are durable.
+    pub fn procedure(self, inputs: Inputs) -> Procedure<Outcome> {
+        Procedure::new(inputs, move |steps| self.run(steps))
+    }
+
+    async fn run(self, steps: Steps) -> Outcome {
+        steps.lock().await;
+        let tree = Tree::new(steps);
+        let printed = self.dispatch(&tree).await;
+        // Also after a failure: an answer such as "it does not exist" must not be forgotten by a crash.
+        let synced = tree.sync().await;
+        let printed = printed?;
+        synced.map_err(|errno| {
+            let text = "the change was made, and may not be stored: repeat the command";
+            Failure::new(errno, text)
+        })?;
+        Ok(printed)
+    }
+
+    async fn dispatch(&self, tree: &Tree) -> Outcome {
+        let words = self.prefix.strip_prefix("fs ").unwrap_or_default();
+        let (family, action) = words.split_once(' ').unwrap_or((words, ""));
+        let subvolumes = Subvolumes::new(tree, self);
+        match family {
+            "volume" => volume::run(tree, self).await,
+            "subvolumegroup" => Box::pin(groups::run(tree, self, action)).await,
+            "clone" => Box::pin(clones::run(&subvolumes, action)).await,
+            "subvolume" => match action {
+                "authorize" | "deauthorize" | "authorized_list" | "evict" => {
+                    Box::pin(access::run(&subvolumes, action)).await
+                }
+                _ if action.starts_with("snapshot ") => {
+                    Box::pin(snapshots::run(&subvolumes, action)).await
+                }
+                _ if action.starts_with("metadata ") => {
+                    Box::pin(users::run(&subvolumes, action)).await
+                }
+                _ => Box::pin(subvolumes::run(&subvolumes, action)).await,
+            },
+            _ => Err(unknown(self)),
+        }
+    }
+}

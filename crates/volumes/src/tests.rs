@@ -1,0 +1,197 @@
+//! Commands on a file system in memory, also such that end in the middle.
+
+use crate::fake::Fake;
+use types::Errno;
+
+/// More requests than any command of these tests has.
+const REQUESTS_MAX: usize = 200;
+const SUBVOLUME: [(&str, &str); 2] = [("sub_name", "a"), ("group_name", "")];
+const SNAPSHOT: [(&str, &str); 2] = [("sub_name", "a"), ("snap_name", "s")];
+const CLONE: [(&str, &str); 3] = [("sub_name", "a"), ("snap_name", "s"), ("target_sub_name", "c")];
+
+fn path(fake: &mut Fake, name: &str) -> String {
+    let told = fake.ask("fs subvolume getpath", &[("sub_name", name)]).unwrap();
+    told.strip_prefix('/').unwrap().to_owned()
+}
+
+/// A subvolume with some content.
+fn filled() -> Fake {
+    let mut fake = Fake::new();
+    fake.ask("fs subvolume create", &SUBVOLUME).unwrap();
+    let path = path(&mut fake, "a");
+    for name in ["x", "y", "z", "w", "v"] {
+        fake.put(&format!("{path}/{name}"), &format!("content of {name}"));
+    }
+    fake.make_directory(&format!("{path}/d"));
+    fake.put(&format!("{path}/d/deep"), "deep");
+    fake
+}
+
+/// Names and contents below a directory.
+fn contents(fake: &Fake, directory: &str) -> Vec<(String, Vec<u8>, u32)> {
+    let prefix = format!("{directory}/");
+    let below = fake.nodes.iter().filter_map(|(path, node)| {
+        Some((path.strip_prefix(&prefix)?.to_owned(), node.data.clone(), node.stat.mode))
+    });
+    below.filter(|(path, ..)| !path.starts_with('/')).collect()
+}
+
+#[test]
+fn a_group_is_made_listed_and_removed_when_it_is_empty() {
+    let mut fake = Fake::new();
+    let group = [("group_name", "g"), ("size", "100"), ("mode", "700")];
+    assert_eq!(fake.ask("fs subvolumegroup rm", &group), Err(Errno::NOENT));
+    fake.ask("fs subvolumegroup create", &group).unwrap();
+    fake.ask("fs subvolumegroup create", &group).unwrap();
+    assert_eq!(fake.ask("fs subvolumegroup getpath", &group).unwrap(), "/volumes/g");
+    let stat = &fake.nodes["volumes/g"].stat;
+    assert_eq!((stat.mode & 0o7777, stat.quota.max_bytes), (0o700, 100));
+    let member = [("group_name", "g"), ("sub_name", "a")];
+    fake.ask("fs subvolume create", &member).unwrap();
+    assert_eq!(fake.ask("fs subvolumegroup rm", &group), Err(Errno::NOTEMPTY));
+    fake.ask("fs subvolume rm", &member).unwrap();
+    fake.ask("fs subvolumegroup rm", &group).unwrap();
+    assert_eq!(fake.ask("fs subvolumegroup ls", &[]).unwrap(), "[]");
+    let internal = [("group_name", "_deleting")];
+    assert_eq!(fake.ask("fs subvolumegroup create", &internal), Err(Errno::INVAL));
+}
+
+#[test]
+fn a_creation_that_ends_anywhere_can_be_repeated() {
+    let arguments = [("sub_name", "a"), ("size", "100"), ("mode", "700"), ("pool_layout", "fast")];
+    for most in 0..REQUESTS_MAX {
+        let mut fake = Fake::new();
+        if fake.some_of(most, "fs subvolume create", &arguments).is_some() {
+            assert!(most > 10, "a creation takes more than {most} requests");
+            return;
+        }
+        let listed = fake.ask("fs subvolume getpath", &[("sub_name", "a")]);
+        assert!(listed.is_ok() || listed == Err(Errno::NOENT), "after {most}: {listed:?}");
+        fake.ask("fs subvolume create", &arguments).unwrap();
+        let path = path(&mut fake, "a");
+        let stat = &fake.nodes[&path].stat;
+        let found = (stat.mode & 0o7777, stat.quota.max_bytes, stat.layout.pool.0);
+        assert_eq!(found, (0o700, 100, 6), "after {most}");
+        let contents = fake.nodes.keys().filter(|known| known.starts_with("volumes/_nogroup/a/"));
+        let left: Vec<&String> = contents.collect();
+        assert_eq!(left.len(), 2, "nothing is left of the first attempt: {left:?}");
+    }
+    panic!("a creation ends");
+}
+
+#[test]
+fn a_removed_subvolume_is_gone_at_once_and_its_content_later() {
+    let mut fake = filled();
+    fake.ask("fs subvolume rm", &SUBVOLUME).unwrap();
+    assert_eq!(fake.ask("fs subvolume getpath", &SUBVOLUME), Err(Errno::NOENT));
+    assert_eq!(fake.ask("fs subvolume rm", &SUBVOLUME), Err(Errno::NOENT));
+    fake.ask("fs subvolume rm", &[("sub_name", "a"), ("force", "true")]).unwrap();
+    // A deletion that ends again and again comes to its end.
+    for most in 1..REQUESTS_MAX {
+        fake.work(most);
+        if contents(&fake, "volumes/_deleting").is_empty() {
+            assert!(most > 2);
+            return;
+        }
+    }
+    panic!("the trash is emptied");
+}
+
+#[test]
+fn a_snapshot_keeps_its_subvolume_unless_it_is_retained() {
+    let mut fake = filled();
+    fake.ask("fs subvolume snapshot create", &SNAPSHOT).unwrap();
+    fake.ask("fs subvolume snapshot create", &SNAPSHOT).unwrap();
+    assert_eq!(fake.ask("fs subvolume rm", &SUBVOLUME), Err(Errno::NOTEMPTY));
+    fake.ask("fs subvolume rm", &[("sub_name", "a"), ("retain_snapshots", "true")]).unwrap();
+    assert_eq!(fake.ask("fs subvolume getpath", &SUBVOLUME), Err(Errno::NOENT));
+    let info = fake.ask("fs subvolume info", &SUBVOLUME).unwrap();
+    assert!(info.contains("\"state\": \"snapshot-retained\""), "{info}");
+    fake.work(usize::MAX);
+    assert!(contents(&fake, "volumes/_nogroup/a/.trash").is_empty());
+    // It can be made anew, and the snapshot is still there.
+    fake.ask("fs subvolume create", &SUBVOLUME).unwrap();
+    let listed = fake.ask("fs subvolume snapshot ls", &SUBVOLUME).unwrap();
+    assert!(listed.contains("\"name\": \"s\""), "{listed}");
+    fake.ask("fs subvolume rm", &[("sub_name", "a"), ("retain_snapshots", "true")]).unwrap();
+    fake.ask("fs subvolume snapshot rm", &SNAPSHOT).unwrap();
+    assert_eq!(fake.ask("fs subvolume info", &SUBVOLUME), Err(Errno::NOENT));
+}
+
+#[test]
+fn a_clone_that_ends_anywhere_is_completed_and_has_the_content_of_the_snapshot() {
+    for most in 0..REQUESTS_MAX {
+        let mut fake = filled();
+        let source = path(&mut fake, "a");
+        let expected = contents(&fake, &source);
+        fake.ask("fs subvolume snapshot create", &SNAPSHOT).unwrap();
+        fake.put(&format!("{source}/x"), "changed");
+        fake.ask("fs subvolume snapshot clone", &CLONE).unwrap();
+        assert_eq!(fake.ask("fs subvolume snapshot clone", &CLONE), Err(Errno::EXIST));
+        assert_eq!(fake.ask("fs subvolume getpath", &[("sub_name", "c")]), Err(Errno::AGAIN));
+        assert_eq!(fake.ask("fs subvolume snapshot rm", &SNAPSHOT), Err(Errno::AGAIN));
+        fake.work(most);
+        let was_completed = contents(&fake, "volumes/_index/clone").is_empty();
+        fake.work(usize::MAX);
+        let clone = path(&mut fake, "c");
+        assert_eq!(contents(&fake, &clone), expected, "after {most}");
+        let status = fake.ask("fs clone status", &[("clone_name", "c")]).unwrap();
+        assert!(status.contains("\"state\": \"complete\""), "after {most}: {status}");
+        fake.ask("fs subvolume snapshot rm", &SNAPSHOT).unwrap();
+        if was_completed {
+            assert!(most > 20, "a copy takes more than {most} requests");
+            return;
+        }
+    }
+    panic!("a copy ends");
+}
+
+#[test]
+fn a_cancelled_clone_lets_its_snapshot_go_and_is_removed_by_force() {
+    let mut fake = filled();
+    fake.ask("fs subvolume snapshot create", &SNAPSHOT).unwrap();
+    fake.ask("fs subvolume snapshot clone", &CLONE).unwrap();
+    fake.work(20);
+    let clone = [("clone_name", "c")];
+    fake.ask("fs clone cancel", &clone).unwrap();
+    assert_eq!(fake.ask("fs clone cancel", &clone), Err(Errno::INVAL));
+    let status = fake.ask("fs clone status", &clone).unwrap();
+    assert!(status.contains("\"state\": \"canceled\""), "{status}");
+    fake.work(usize::MAX);
+    assert_eq!(fake.ask("fs subvolume rm", &[("sub_name", "c")]), Err(Errno::AGAIN));
+    fake.ask("fs subvolume rm", &[("sub_name", "c"), ("force", "true")]).unwrap();
+    fake.ask("fs subvolume snapshot rm", &SNAPSHOT).unwrap();
+    fake.ask("fs subvolume rm", &SUBVOLUME).unwrap();
+}
+
+#[test]
+fn an_entity_is_noted_on_both_sides_before_it_gets_its_capabilities() {
+    let mut fake = filled();
+    let alice = [("sub_name", "a"), ("auth_id", "alice"), ("access_level", "r")];
+    assert_eq!(fake.ask("fs subvolume authorize", &alice).unwrap(), "key");
+    assert!(fake.commands[1].contains("allow r path=/volumes/_nogroup/a/"), "{:?}", fake.commands);
+    assert!(fake.commands[1].contains("allow r pool=data"), "{:?}", fake.commands);
+    assert!(fake.nodes.contains_key("volumes/$alice.meta"));
+    assert!(fake.nodes.contains_key("volumes/_:a.meta"));
+    let listed = fake.ask("fs subvolume authorized_list", &SUBVOLUME).unwrap();
+    assert!(listed.contains("\"alice\": \"r\""), "{listed}");
+    fake.ask("fs subvolume deauthorize", &alice).unwrap();
+    fake.ask("fs subvolume deauthorize", &alice).unwrap();
+    assert!(!fake.nodes.contains_key("volumes/$alice.meta"));
+    let admin = [("sub_name", "a"), ("auth_id", "admin")];
+    assert_eq!(fake.ask("fs subvolume authorize", &admin), Err(Errno::INVAL));
+}
+
+#[test]
+fn keys_and_values_of_users_are_kept_and_a_damaged_file_is_told() {
+    let mut fake = filled();
+    let key = [("sub_name", "a"), ("key_name", "Owner"), ("value", "some one")];
+    fake.ask("fs subvolume metadata set", &key).unwrap();
+    assert_eq!(fake.ask("fs subvolume metadata get", &key).unwrap(), "some one");
+    fake.ask("fs subvolume metadata rm", &key).unwrap();
+    assert_eq!(fake.ask("fs subvolume metadata get", &key), Err(Errno::NOENT));
+    let bad = [("sub_name", "a"), ("key_name", "a=b"), ("value", "")];
+    assert_eq!(fake.ask("fs subvolume metadata set", &bad), Err(Errno::INVAL));
+    fake.put("volumes/_nogroup/a/.meta", "damage");
+    assert_eq!(fake.ask("fs subvolume info", &SUBVOLUME), Err(Errno::INVAL));
+}
