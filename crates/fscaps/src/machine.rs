@@ -16,7 +16,7 @@ use crate::requests::{
 use crate::sessions::{Finding, Sessions, Settings};
 use crate::table;
 use engine::{Duration, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{CapBits, CapOp};
 
 /// Pause between two looks at silent sessions, late answers, and memory.
@@ -32,6 +32,8 @@ pub struct LockMachine {
     pressure: Pressure,
     sessions: Sessions,
     inodes: BTreeMap<InodeId, InodeCaps>,
+    /// Directories in which asynchronous creates and unlinks are or were possible.
+    delegating: BTreeSet<InodeId>,
     requests: Requests,
     leases: Leases,
     ranges: Ranges,
@@ -255,6 +257,9 @@ impl LockMachine {
         held.allow(issue.allowed);
         held.want(held.wanted() | issue.wanted);
         held.may_delegate = issue.may_delegate;
+        if issue.may_delegate {
+            self.delegating.insert(issue.ino);
+        }
         Some(())
     }
 
@@ -415,6 +420,7 @@ impl LockMachine {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
         if inode.is_unused() {
             self.inodes.remove(&ino);
+            self.delegating.remove(&ino);
             return;
         }
         if self.awaits_claims {
