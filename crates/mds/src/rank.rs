@@ -5,6 +5,7 @@
 //! waits is not executed twice.
 
 mod answers;
+mod asynchronous;
 mod client_caps;
 mod client_sessions;
 pub(crate) mod cutting;
@@ -32,6 +33,7 @@ use crate::purges::{Purge, Purges};
 use crate::replies::snap_context;
 use crate::rows::{RowQueue, RowWrite};
 use crate::sessions::Sessions;
+use asynchronous::Ordered;
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
 use fscaps::{Admission, Issue, LockMachine, RequestId, Settings};
@@ -123,6 +125,8 @@ pub struct Rank {
     waiting: BTreeMap<RequestId, Waiting>,
     /// Those for which others have given back what they need.
     ready: VecDeque<RequestId>,
+    /// Those that wait for asynchronous ones of their own client.
+    ordered: Ordered,
     locks: LockRequests,
     /// Time of the input that is handled.
     now: Time,
@@ -159,6 +163,7 @@ impl Rank {
             caps: LockMachine::new(Settings::default()),
             waiting: BTreeMap::new(),
             ready: VecDeque::new(),
+            ordered: Ordered::default(),
             locks: LockRequests::default(),
             now,
             next_ino: first_ino(now),
@@ -193,6 +198,9 @@ impl Rank {
     pub(crate) fn set_data_pools(&mut self, pools: &DataPools) {
         if self.map.pools != *pools {
             self.map.pools = pools.clone();
+            if pools.is_short {
+                asynchronous::stop_all(self);
+            }
             self.ready.extend(std::mem::take(&mut self.map.behind));
             if self.awaited.is_none() {
                 self.log.set_author(None);
@@ -237,6 +245,12 @@ impl Rank {
     #[cfg(test)]
     pub(crate) fn purge_count(&self) -> usize {
         self.purges.len()
+    }
+
+    /// Features of a client's session; none without one.
+    #[cfg(test)]
+    pub(crate) fn features_of(&self, client: u64) -> u64 {
+        self.sessions.get(client).map_or(0, |session| session.features())
     }
 
     /// Only so many inode numbers may be used before further ones are reserved.
@@ -317,7 +331,7 @@ impl Rank {
             && (request.has_early_reply() || self.tree.get(Ino(created)).is_none())
         {
             self.sessions.counted.replies += 1;
-            let extra = self.created(client, created);
+            let extra = self.created(client, created, Vec::new());
             let reply = ClientReply::plain(request.op, 0, self.map.epoch);
             return self.send(client, ClientReply { extra, ..reply }.encode(0).with_tid(tid));
         }
@@ -326,6 +340,10 @@ impl Rank {
             // It was sent again by a new connection, to which the reply will go.
             return;
         }
+        if completed.is_none() && asynchronous::has_foreign_number(self, client, &request) {
+            return asynchronous::refuse(self, client, request.ino);
+        }
+        self.sessions.counted.asynchronous += u64::from(request.is_asynchronous());
         for release in &request.releases {
             self.caps.handle_update(self.now, &caps::returned_in_request(client, release));
             let entry = caps::entry(Ino(release.ino), &release.name);
@@ -342,7 +360,10 @@ impl Rank {
             None => {
                 let (since, created) = (self.now, completed.map(Ino));
                 let task = self.sessions.counted.requests;
-                self.run(id, Waiting { request, since, created, task });
+                let waiting = Waiting { request, since, created, task };
+                if let Some(waiting) = asynchronous::keep_order(self, id, waiting) {
+                    self.run(id, waiting);
+                }
             }
         }
     }
@@ -387,6 +408,10 @@ impl Rank {
                 self.waiting.insert(id, waiting);
                 return;
             }
+            Err(_) if asynchronous::waits_for_names(self, id, request) => {
+                self.waiting.insert(id, waiting);
+                return;
+            }
             Err(error) => {
                 // The snapshot may have been removed while it waited as a task.
                 self.caps.end_request(self.now, RequestId::task(*task), &[]);
@@ -395,10 +420,14 @@ impl Rank {
         };
         // Its own client, too, may have changes that a snapshot shows.
         let shows_past = plan.shown.past.as_ref().is_some_and(|past| past.snap.is_some());
-        let demanding = if shows_past { RequestId::task(*task) } else { id };
+        let is_task = asynchronous::demand_stop(self, &mut plan) || shows_past;
+        let demanding = if is_task { RequestId::task(*task) } else { id };
+        if !is_task {
+            self.caps.end_request(self.now, RequestId::task(*task), &[]);
+        }
         match self.caps.handle_request(self.now, demanding, std::mem::take(&mut plan.demand)) {
             Admission::Ready => {
-                if shows_past {
+                if is_task {
                     self.caps.end_request(self.now, demanding, &[]);
                 }
                 if let Some(ino) = self.unfinished_cut(&plan) {
@@ -486,7 +515,9 @@ impl Rank {
 
     /// A capability for a client that wants these bits by a request that was checked.
     fn issue_of(&self, client: u64, inode: &Inode, wanted: CapBits) -> Issue {
-        caps::issue_of(inode, client, wanted, self.allowed(client, inode.ino, wanted))
+        let may_delegate = asynchronous::may_delegate(self, client, inode);
+        let allowed = self.allowed(client, inode.ino, wanted);
+        Issue { may_delegate, ..caps::issue_of(inode, client, wanted, allowed) }
     }
 
     fn planner(&self, client: u64, request: &ClientRequest) -> Planner<'_> {
@@ -496,15 +527,23 @@ impl Rank {
         Planner { tree: &self.tree, next_ino, default_layout, pools, max_file_size, client }
     }
 
-    /// The number that a predecessor has told the client for the inode that a request creates, unless it
-    /// cannot have: then it is, or was, that of another inode, or was not given to anyone.
+    /// The number for the inode that a request creates, if its client knows it: it was delegated to the client,
+    /// or a predecessor has told it. One that the inode cannot have is that of another inode, or was not given
+    /// to anyone.
     fn told_ino(&self, client: u64, request: &ClientRequest) -> Option<Ino> {
         let told = Ino(request.ino);
+        let is_used = self.tree.get(told).is_some() || self.purges.get(told.0).is_some();
+        if is_used || !request.is_replayed() {
+            return None;
+        }
+        if asynchronous::has_number(self, client, told) {
+            return Some(told);
+        }
         let awaited = self.awaited.as_ref().filter(|_| request.has_early_reply())?;
         let was_given = (Ino::FIRST..self.inherited).contains(&told);
-        let is_used = self.tree.get(told).is_some() || self.purges.get(told.0).is_some();
-        let is_free = !is_used && !awaited.is_claimed_by_another(client, told);
-        (was_given && is_free).then_some(told)
+        let is_others =
+            awaited.is_claimed_by_another(client, told) || asynchronous::is_delegated(self, told);
+        (was_given && !is_others).then_some(told)
     }
 
     /// Changes the tree. The changes are stored with the note that the request is completed, so that a
@@ -626,6 +665,7 @@ impl Rank {
         }
         self.caps.end_request(self.now, id, user.as_slice());
         self.take_cap_outputs();
+        asynchronous::finished(self, client);
         let plain = ClientReply::plain(request.op, 0, self.map.epoch);
         let encode = |reply: ClientReply| reply.encode(features::SUPPORTED).with_tid(tid);
         let executed = match result {

@@ -1,6 +1,6 @@
 //! Replies: dentries, inodes and pages, with capabilities for the client.
 
-use super::{Rank, snapshots};
+use super::{Rank, asynchronous, snapshots};
 use crate::caps;
 use crate::pages::ShownPage;
 use crate::plan::Shown;
@@ -32,7 +32,8 @@ impl Rank {
             reply.extra = told.clone();
         }
         if shown.tells_created && created != 0 {
-            reply.extra = self.created(client, created);
+            let delegated = asynchronous::delegate(self, client);
+            reply.extra = self.created(client, created, delegated);
         }
         let object = shown.target.filter(|_| reply.target.is_some());
         let directory = shown.dentry.as_ref().filter(|_| reply.dentry.is_some());
@@ -43,14 +44,14 @@ impl Rank {
         reply
     }
 
-    /// The own part of a reply to `create`.
-    pub(super) fn created(&self, client: u64, ino: u64) -> Bytes {
+    /// The own part of a reply to `create`, which may delegate ranges of numbers: first and length.
+    pub(super) fn created(&self, client: u64, ino: u64, delegated: Vec<(u64, u64)>) -> Bytes {
         let session = self.sessions.get(client);
         let delegates =
             session.is_some_and(|session| session.features() & session_features::DELEG_INO != 0);
         match (ino, delegates) {
             (0, _) => Bytes::new(),
-            (_, true) => codec::encode_to_bytes(&CreatedInode { ino, delegated: Vec::new() }),
+            (_, true) => codec::encode_to_bytes(&CreatedInode { ino, delegated }),
             (_, false) => codec::encode_to_bytes(&ino),
         }
     }

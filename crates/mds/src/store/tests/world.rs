@@ -6,6 +6,10 @@ use super::*;
 #[derive(Debug, Default)]
 pub(super) struct Client {
     pub(super) asked: Option<(u64, ClientRequest)>,
+    /// Asynchronous requests that are not answered.
+    pub(super) sent: Vec<(u64, ClientRequest)>,
+    /// Numbers that it may use for files that it creates.
+    pub(super) numbers: VecDeque<u64>,
     /// Requests with an early reply, which are not said to be durable.
     pub(super) early: Vec<(u64, ClientRequest)>,
     pub(super) answers: Vec<(u64, i32)>,
@@ -45,11 +49,22 @@ pub(super) struct World {
     pub(super) written: BTreeSet<String>,
     /// Snapshots that the monitor was told to be gone.
     pub(super) removed: BTreeSet<SnapId>,
+    /// The request that has created each inode, by client and number.
+    pub(super) creators: BTreeMap<u64, (u64, u64)>,
 }
 
 impl World {
-    /// A new file system whose server is active.
+    /// A new file system whose server is active, with clients that ask before they act.
     pub(super) fn new(clients: &[u64]) -> Self {
+        World::with_features(clients, u64::MAX - session_features::DELEG_INO)
+    }
+
+    /// The same with clients that create and unlink asynchronously.
+    pub(super) fn asynchronous(clients: &[u64]) -> Self {
+        World::with_features(clients, u64::MAX)
+    }
+
+    fn with_features(clients: &[u64], features: u64) -> Self {
         let mut world = World {
             pool: Pool::default(),
             store: Store::open(START, setup(true)),
@@ -65,12 +80,13 @@ impl World {
             cuts: BTreeMap::new(),
             written: BTreeSet::new(),
             removed: BTreeSet::new(),
+            creators: BTreeMap::new(),
         };
         world.finish();
         world.activate();
         for client in clients {
             world.clients.insert(*client, Client::default());
-            let features = FeatureBits(u64::MAX);
+            let features = FeatureBits(features);
             let open = ClientSession { features, ..ClientSession::new(SessionOp::REQUEST_OPEN, 0) };
             world.send(*client, &open.encode(0));
         }
@@ -154,6 +170,7 @@ impl World {
         let messages: Vec<_> = std::iter::from_fn(|| rank.poll_output()).collect();
         for (to, message) in &messages {
             self.write_data(message);
+            self.take_numbers(*to, message);
             if let Some(answer) = self.clients.entry(*to).or_default().take(message) {
                 let now = self.now;
                 reconnect::handle_message(self.rank(), now, &peer(*to), &answer).unwrap();
@@ -182,6 +199,27 @@ impl World {
             }
             let cuts = self.cuts.entry(file.ino).or_default();
             cuts.insert(file.truncate_seq, file.truncate_size);
+        }
+    }
+
+    /// A client takes numbers that it is delegated; no inode has two creators.
+    fn take_numbers(&mut self, client: u64, message: &Message) {
+        let reply = (message.kind == ClientReply::KIND).then(|| ClientReply::decode(message));
+        let Some(Ok(ClientReply { op: ClientOp::CREATE, extra, .. })) = reply else { return };
+        let features = self.rank().features_of(client);
+        if extra.is_empty() || features & session_features::DELEG_INO == 0 {
+            return;
+        }
+        let told: CreatedInode = codec::decode_all("created inode", &extra).unwrap();
+        let numbers = told.delegated.iter().flat_map(|(first, count)| *first..first + count);
+        // The last ones, so that few steps use all.
+        let numbers: Vec<u64> = numbers.filter(|number| number % 512 >= 508).collect();
+        let state = self.clients.get_mut(&client).expect("it has a session");
+        state.numbers.extend(numbers);
+        if told.ino != 0 {
+            let creator = (client, message.tid);
+            let first = *self.creators.entry(told.ino).or_insert(creator);
+            assert_eq!(first, creator, "{:x} is the number of two inodes", told.ino);
         }
     }
 
@@ -310,6 +348,24 @@ impl World {
         self.tid
     }
 
+    /// A client sends a request on which it has acted already, if it can: it has a number for what it creates.
+    pub(super) fn ask_asynchronously(&mut self, client: u64, request: ClientRequest) -> bool {
+        let state = self.clients.get_mut(&client).expect("it has a session");
+        let ino = match request.op {
+            ClientOp::CREATE => state.numbers.pop_front(),
+            _ => Some(0),
+        };
+        let Some(ino) = ino else { return false };
+        self.tid += 1;
+        let stamp = UTime { seconds: 100 + self.tid as u32, nanoseconds: 0 };
+        let flags = client_flags::ASYNC;
+        let request = ClientRequest { stamp, uid: 5, gid: 6, flags, ino, ..request };
+        state.sent.push((self.tid, request.clone()));
+        let message = request.encode(0).with_tid(self.tid);
+        self.send(client, &message);
+        true
+    }
+
     /// The server dies; of what is in flight, `stored` says what is stored. A successor opens the rank.
     pub(super) fn crash(&mut self, stored: u64) {
         let mut lost = BTreeSet::new();
@@ -342,8 +398,11 @@ impl World {
 
     /// A client comes back, with a request that was not answered before its claims.
     pub(super) fn claim(&mut self, client: u64) {
-        let state = &self.clients[&client];
-        let resent = state.asked.clone();
+        let state = self.clients.get_mut(&client).expect("it has a session");
+        // Numbers are those of a session with one server.
+        state.numbers.clear();
+        let mut resent: Vec<_> = state.sent.iter().cloned().chain(state.asked.clone()).collect();
+        resent.sort_by_key(|(tid, _)| *tid);
         let claim = |(ino, (cap_id, issued)): (&u64, &(u64, CapBits))| {
             let (cap_id, issued, wanted) = (*cap_id, *issued, *issued);
             let locks = state.locks.get(ino).cloned().unwrap_or_default();
@@ -432,10 +491,14 @@ impl Client {
                     self.early.retain(|early| !is_early(&early) || !reply.is_safe);
                     return None;
                 }
-                if let Some((tid, request)) = self.asked.take_if(|asked| is_early(&&*asked)) {
+                let sent = self.sent.extract_if(.., |sent| is_early(&&*sent)).next();
+                let asked = sent.or_else(|| self.asked.take_if(|asked| is_early(&&*asked)));
+                if let Some((tid, request)) = asked {
                     self.answers.push((message.tid, reply.result));
                     self.answered_at = self.barrier;
                     let ino = reply.target.as_ref().map_or(0, |target| target.ino);
+                    let is_create = request.op == ClientOp::CREATE && !reply.extra.is_empty();
+                    assert!(!is_create || request.ino == 0 || request.ino == ino, "{request:?}");
                     if !reply.is_safe {
                         self.early.push((tid, ClientRequest { ino, ..request }));
                     }
