@@ -247,6 +247,13 @@ impl Rank {
         self.purges.len()
     }
 
+    /// Numbers that clients may use.
+    #[cfg(test)]
+    pub(crate) fn delegated_numbers(&self) -> BTreeSet<u64> {
+        let sessions = self.sessions.iter();
+        sessions.flat_map(|(_, session)| session.image().delegated.numbers()).collect()
+    }
+
     /// Features of a client's session; none without one.
     #[cfg(test)]
     pub(crate) fn features_of(&self, client: u64) -> u64 {
@@ -656,7 +663,8 @@ impl Rank {
         let shown = result.as_ref().ok().map(|executed| &executed.shown);
         let user = shown.and_then(|shown| {
             let inode = self.tree.get(shown.target?)?;
-            Some(self.issue_of(client, inode, shown.wanted))
+            let issue = self.issue_of(client, inode, shown.wanted);
+            Some(Issue { is_assumed: shown.is_assumed, ..issue })
         });
         if result.as_ref().is_ok_and(|executed| executed.reply == ReplyTime::Safe) {
             // No message about the capability shows the change before.

@@ -6,6 +6,7 @@ use crate::pages::ShownPage;
 use crate::plan::Shown;
 use crate::replies::{inode_bytes, inode_stat, inode_with_cap, lease, no_lease};
 use bytes::Bytes;
+use fscaps::Issue;
 use namespace::{Ino, PageStart, realms};
 use wire::{
     CapBits, ClientOp, ClientReply, CreatedInode, DirStat, DirectoryEntry, DirectoryPage,
@@ -22,7 +23,7 @@ impl Rank {
     ) -> ClientReply {
         let mut reply = ClientReply::plain(op, 0, self.map.epoch);
         reply.dentry = shown.dentry.as_ref().and_then(|entry| self.dentry(client, entry));
-        reply.target = shown.target.and_then(|ino| self.inode(ino, client, shown.wanted));
+        reply.target = shown.target.and_then(|ino| self.inode_of(ino, client, shown));
         if let Some(past) = &shown.past {
             snapshots::show(self, &mut reply, past, shown);
         } else if let (Some(page), Some(directory)) = (&shown.page, shown.target) {
@@ -57,8 +58,13 @@ impl Rank {
     }
 
     fn inode(&mut self, ino: Ino, client: u64, wanted: CapBits) -> Option<InodeStat> {
+        self.inode_of(ino, client, &Shown { wanted, ..Shown::default() })
+    }
+
+    fn inode_of(&mut self, ino: Ino, client: u64, shown: &Shown) -> Option<InodeStat> {
         let inode = self.tree.get(ino)?;
-        let issue = self.issue_of(client, inode, wanted);
+        let issue = self.issue_of(client, inode, shown.wanted);
+        let issue = Issue { is_assumed: shown.is_assumed, ..issue };
         let mut stat = inode_with_cap(&self.tree, &mut self.caps, self.now, inode, issue);
         if ino == Ino::ROOT {
             stat.layout = self.shown_layout(ino);

@@ -63,6 +63,7 @@ fn a_file_that_was_created_before_is_what_its_client_assumes() {
     let file = reply.target.unwrap();
     assert_eq!((file.ino, file.truncate_seq, file.truncate_size), (numbers[7], 1, u64::MAX));
     assert_eq!((file.xattr_version, file.nlink, file.max_size), (1, 1, 4 << 20));
+    assert_eq!(file.cap.cap_id, 1);
     let all = CapBits::PIN | CapBits::ANY_SHARED | CapBits::AUTH_EXCL | CapBits::XATTR_EXCL;
     let all = all | CapBits::FILE_EXCL | CapBits::FILE_CACHE | CapBits::FILE_READ;
     let all = all | CapBits::FILE_WRITE | CapBits::FILE_BUFFER;

@@ -23,8 +23,8 @@ enum Step {
     Release(u64),
     /// 31 s pass, so a checkpoint begins if none runs.
     Wait,
-    /// Bits: what is stored of what is in flight. Then how many requests of the opening are answered before
-    /// the successor crashes, too.
+    /// Bits: what is stored of what is in flight, and, the highest ones, of which clients the last reply is lost.
+    /// Then how many requests of the opening are answered before the successor crashes, too.
     Crash(u64, Option<u8>),
 }
 
@@ -102,6 +102,11 @@ fn check(steps: &[Step]) {
                 world.pump();
             }
             Step::Crash(stored, again) => {
+                for client in clients.into_iter().filter(|client| stored >> (64 - client) & 1 != 0)
+                {
+                    let state = world.clients.get_mut(&client).expect("it has a session");
+                    state.lose_last_reply();
+                }
                 world.crash(*stored);
                 for _ in 0..again.unwrap_or(0) {
                     world.answer(0);
@@ -111,6 +116,7 @@ fn check(steps: &[Step]) {
                 }
                 world.finish();
                 world.reconnect();
+                world.check_numbers();
             }
         }
     }

@@ -250,6 +250,15 @@ impl World {
         self.send(client, &ClientCapRelease { items, ..ClientCapRelease::default() }.encode(0));
     }
 
+    /// No number that a client may use is that of an inode.
+    pub(super) fn check_numbers(&mut self) {
+        let orphans: Vec<u64> = self.rank().tree().orphans().iter().map(|ino| ino.0).collect();
+        let used = self.paths().into_values().chain(orphans);
+        let delegated = self.rank().delegated_numbers();
+        let both: Vec<_> = used.into_iter().filter(|ino| delegated.contains(ino)).collect();
+        assert!(both.is_empty(), "{both:x?} are used and delegated");
+    }
+
     /// Files have their data; an open one without a name may, and `strict` says that there is none.
     pub(super) fn check_data(&mut self, strict: bool) {
         let alive: BTreeSet<u64> = self.paths().into_values().collect();
@@ -479,6 +488,19 @@ impl Client {
         self.answers.pop();
         self.caps.remove(&request.ino);
         self.asked = Some((tid, ClientRequest { ino: 0, ..request }));
+    }
+
+    /// The reply to an asynchronous request was lost, if it was the last one.
+    pub(super) fn lose_last_reply(&mut self) {
+        let last = self.answers.last().map(|(tid, _)| *tid);
+        let is_last = |(tid, request): &mut (u64, ClientRequest)| {
+            Some(*tid) == last && request.flags & client_flags::ASYNC != 0
+        };
+        if let Some((tid, request)) = self.early.pop_if(is_last) {
+            self.answers.pop();
+            self.caps.remove(&request.ino);
+            self.sent.push((tid, request));
+        }
     }
 
     /// Takes a message; returns the answer that the server waits for.
