@@ -1,5 +1,6 @@
 //! A rank over a model of the metadata pool that may lose, at a crash, any write that it has not answered.
 
+mod asynchronous;
 mod crashes;
 mod cuts;
 mod journal;
