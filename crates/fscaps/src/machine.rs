@@ -22,8 +22,8 @@ use wire::{CapBits, CapOp};
 /// Pause between two looks at silent sessions, late answers, and memory.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Id of the capability that a client assumes on an inode that it has made before it asked. Linux 6.1 was seen
-/// to go on with it after a reply that had named another one, if the reply was faster than the client itself.
+/// Id of the capability that a client assumes on an inode that it has made before it asked. Linux 6.1 warns
+/// and goes on with it if a reply that names another one was faster than the client itself.
 const ASSUMED_ID: u64 = 1;
 
 /// Capabilities of all clients on all inodes of one rank.

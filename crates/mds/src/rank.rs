@@ -33,7 +33,6 @@ use crate::purges::{Purge, Purges};
 use crate::replies::snap_context;
 use crate::rows::{RowQueue, RowWrite};
 use crate::sessions::Sessions;
-use asynchronous::Ordered;
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
 use fscaps::{Admission, Issue, LockMachine, RequestId, Settings};
@@ -69,6 +68,8 @@ struct Waiting {
     created: Option<Ino>,
     /// Its number as a task of the server, for which its own client also has to give back what it has.
     task: u64,
+    /// Whether it waits for asynchronous ones of its client that came before.
+    is_behind: bool,
 }
 
 /// Values of the map of metadata servers.
@@ -125,8 +126,6 @@ pub struct Rank {
     waiting: BTreeMap<RequestId, Waiting>,
     /// Those for which others have given back what they need.
     ready: VecDeque<RequestId>,
-    /// Those that wait for asynchronous ones of their own client.
-    ordered: Ordered,
     locks: LockRequests,
     /// Time of the input that is handled.
     now: Time,
@@ -163,7 +162,6 @@ impl Rank {
             caps: LockMachine::new(Settings::default()),
             waiting: BTreeMap::new(),
             ready: VecDeque::new(),
-            ordered: Ordered::default(),
             locks: LockRequests::default(),
             now,
             next_ino: first_ino(now),
@@ -199,7 +197,7 @@ impl Rank {
         if self.map.pools != *pools {
             self.map.pools = pools.clone();
             if pools.is_short {
-                asynchronous::stop_all(self);
+                self.stop_acting();
             }
             self.ready.extend(std::mem::take(&mut self.map.behind));
             if self.awaited.is_none() {
@@ -347,8 +345,8 @@ impl Rank {
             // It was sent again by a new connection, to which the reply will go.
             return;
         }
-        if completed.is_none() && asynchronous::has_foreign_number(self, client, &request) {
-            return asynchronous::refuse(self, client, request.ino);
+        if completed.is_none() && self.has_foreign_number(client, &request) {
+            return self.refuse_number(client, request.ino);
         }
         self.sessions.counted.asynchronous += u64::from(request.is_asynchronous());
         for release in &request.releases {
@@ -367,8 +365,8 @@ impl Rank {
             None => {
                 let (since, created) = (self.now, completed.map(Ino));
                 let task = self.sessions.counted.requests;
-                let waiting = Waiting { request, since, created, task };
-                if let Some(waiting) = asynchronous::keep_order(self, id, waiting) {
+                let waiting = Waiting { request, since, created, task, is_behind: false };
+                if let Some(waiting) = self.keep_order(id, waiting) {
                     self.run(id, waiting);
                 }
             }
@@ -415,7 +413,7 @@ impl Rank {
                 self.waiting.insert(id, waiting);
                 return;
             }
-            Err(_) if asynchronous::waits_for_names(self, id, request) => {
+            Err(_) if self.waits_for_names(id, request) => {
                 self.waiting.insert(id, waiting);
                 return;
             }
@@ -427,7 +425,7 @@ impl Rank {
         };
         // Its own client, too, may have changes that a snapshot shows.
         let shows_past = plan.shown.past.as_ref().is_some_and(|past| past.snap.is_some());
-        let is_task = asynchronous::demand_stop(self, &mut plan) || shows_past;
+        let is_task = self.demand_stop(&mut plan) || shows_past;
         let demanding = if is_task { RequestId::task(*task) } else { id };
         if !is_task {
             self.caps.end_request(self.now, RequestId::task(*task), &[]);
@@ -455,9 +453,7 @@ impl Rank {
             // The client takes nothing of the reply, so it must not hold what that would give.
             plan.shown = Shown::default();
         }
-        let may_be_early = plan.may_be_early()
-            && !request.has_early_reply()
-            && !plan.operations.iter().any(|operation| self.may_renumber(operation));
+        let may_be_early = self.may_be_early(request, &plan);
         let result = self.perform(id, request, &plan);
         let again = created.map_or(0, |ino| ino.0);
         if let (Ok(made), Some(past)) = (&result, &mut plan.shown.past) {
@@ -473,6 +469,12 @@ impl Rank {
             },
         });
         self.finish(id, request, result);
+    }
+
+    fn may_be_early(&self, request: &ClientRequest, plan: &Plan) -> bool {
+        plan.may_be_early()
+            && !request.has_early_reply()
+            && !plan.operations.iter().any(|operation| self.may_renumber(operation))
     }
 
     /// Whether a request may be right by maps that its client has, and the server has not.
@@ -522,7 +524,7 @@ impl Rank {
 
     /// A capability for a client that wants these bits by a request that was checked.
     fn issue_of(&self, client: u64, inode: &Inode, wanted: CapBits) -> Issue {
-        let may_delegate = asynchronous::may_delegate(self, client, inode);
+        let may_delegate = self.may_delegate(client, inode);
         let allowed = self.allowed(client, inode.ino, wanted);
         Issue { may_delegate, ..caps::issue_of(inode, client, wanted, allowed) }
     }
@@ -534,22 +536,22 @@ impl Rank {
         Planner { tree: &self.tree, next_ino, default_layout, pools, max_file_size, client }
     }
 
-    /// The number for the inode that a request creates, if its client knows it: it was delegated to the client,
-    /// or a predecessor has told it. One that the inode cannot have is that of another inode, or was not given
-    /// to anyone.
+    /// The number for the inode that a request creates, if its client knows it: it was delegated to the
+    /// client, or a predecessor has told it. One that the inode cannot have is that of another inode, or was
+    /// not given to anyone.
     fn told_ino(&self, client: u64, request: &ClientRequest) -> Option<Ino> {
         let told = Ino(request.ino);
         let is_used = self.tree.get(told).is_some() || self.purges.get(told.0).is_some();
         if is_used || !request.is_replayed() {
             return None;
         }
-        if asynchronous::has_number(self, client, told) {
+        if self.has_number(client, told) {
             return Some(told);
         }
         let awaited = self.awaited.as_ref().filter(|_| request.has_early_reply())?;
         let was_given = (Ino::FIRST..self.inherited).contains(&told);
         let is_others =
-            awaited.is_claimed_by_another(client, told) || asynchronous::is_delegated(self, told);
+            awaited.is_claimed_by_another(client, told) || self.is_number_delegated(told);
         (was_given && !is_others).then_some(told)
     }
 
@@ -673,7 +675,7 @@ impl Rank {
         }
         self.caps.end_request(self.now, id, user.as_slice());
         self.take_cap_outputs();
-        asynchronous::finished(self, client);
+        self.let_next_go(client, request);
         let plain = ClientReply::plain(request.op, 0, self.map.epoch);
         let encode = |reply: ClientReply| reply.encode(features::SUPPORTED).with_tid(tid);
         let executed = match result {

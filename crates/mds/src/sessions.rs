@@ -33,8 +33,8 @@ const COMPLETED_MAX: usize = 100_000;
 const ROW_VERSION: u8 = 2;
 const ROW_COMPAT: u8 = 1;
 
-/// The fact by which clients of Ceph's libraries name their version. None of them creates asynchronously up to
-/// 20.2; they discard the numbers that they are delegated.
+/// The fact by which clients of Ceph's libraries name their version. None of them creates asynchronously up
+/// to 20.2; they discard the numbers that they are delegated.
 const LIBRARY_VERSION: &str = "ceph_version";
 
 /// The part of a session that outlives its server.

@@ -94,7 +94,6 @@ pub(super) fn drop_unheard(rank: &mut Rank, client: u64) {
         tracing::warn!(client, "messages of a client are lost while it may write: it is evicted");
         rank.waiting.retain(|id, _| id.client != client);
         rank.map.behind.retain(|id| id.client != client);
-        rank.ordered.forget(client);
         rank.evicting.insert(client);
         rank.unheard.insert(client);
         return;
@@ -130,7 +129,6 @@ pub(super) fn end(rank: &mut Rank, client: u64, sequence: u64) -> Vec<Ino> {
 fn release_all(rank: &mut Rank, client: u64) -> Vec<Ino> {
     rank.waiting.retain(|id, _| id.client != client);
     rank.map.behind.retain(|id| id.client != client);
-    rank.ordered.forget(client);
     let answers = rank.locks.remove_client(client);
     rank.answer_lock_requests(answers);
     let released = rank.caps.close_session(rank.now, client);

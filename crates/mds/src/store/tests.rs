@@ -90,6 +90,14 @@ fn create(path: &str) -> ClientRequest {
     ClientRequest { arguments, ..request(ClientOp::CREATE, path) }
 }
 
+/// A create as it is asked for by a client that has created already.
+fn create_new(path: &str) -> ClientRequest {
+    let flags = open_flags::CREATE | open_flags::EXCLUSIVE | open_flags::WRITE_ONLY;
+    let arguments = OpenArguments { flags, mode: 0o644, ..OpenArguments::default() };
+    let arguments = RequestArguments::of(&arguments);
+    ClientRequest { arguments, ..request(ClientOp::CREATE, path) }
+}
+
 /// A client sets the size of a file.
 fn resize(path: &str, size: u64) -> ClientRequest {
     let arguments = SetattrArguments { mask: setattr_mask::SIZE, size, ..Default::default() };

@@ -17,7 +17,7 @@ impl World {
     /// Client 1 creates a file, and the reply is lost; returns the numbers of the request and the inode.
     fn act_unanswered(&mut self, path: &str) -> (u64, u64) {
         let number = self.clients[&1].numbers[0];
-        assert!(self.ask_asynchronously(1, create(path)));
+        assert!(self.ask_asynchronously(1, create_new(path)));
         self.clients.get_mut(&1).unwrap().lose_last_reply();
         assert_eq!(self.clients[&1].sent.len(), 1);
         (self.tid, number)
@@ -50,8 +50,31 @@ fn a_successor_makes_the_file_of_a_request_that_was_never_answered() {
         world.finish();
         assert_eq!(world.clients[&1].answers.last(), Some(&(tid, 0)));
         assert_eq!(world.paths()["/d/file"], number);
+        assert_eq!(world.clients[&1].exports, 0, "it keeps the capability that it assumes");
         world.check_numbers();
     }
+}
+
+#[test]
+fn a_request_that_fails_does_not_succeed_behind_later_ones() {
+    let mut world = world_with_numbers(&[1]);
+    let ino = world.clients[&1].numbers[0];
+    // The server was gone when both were sent.
+    for (ino, request) in [(0, request(ClientOp::UNLINK, "d/file")), (ino, create_new("d/file"))] {
+        world.tid += 1;
+        let request = ClientRequest { ino, flags: client_flags::ASYNC, ..request };
+        let tid = world.tid;
+        world.clients.get_mut(&1).unwrap().sent.push((tid, request));
+    }
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    world.finish();
+    let mut answers = world.clients[&1].answers.clone();
+    answers.sort_unstable();
+    let expected = [(world.tid - 1, Errno::NOENT.negative()), (world.tid, 0)];
+    assert_eq!(answers[answers.len() - 2..], expected);
+    assert_eq!(world.paths()["/d/file"], ino);
 }
 
 #[test]
@@ -59,10 +82,7 @@ fn a_file_that_a_client_has_made_comes_before_one_that_another_one_asks_for() {
     let mut world = world_with_numbers(&[1, 2]);
     let (tid, number) = world.act_unanswered("d/file");
     world.clients.get_mut(&1).unwrap().is_silent = true;
-    let flags = open_flags::CREATE | open_flags::EXCLUSIVE | open_flags::WRITE_ONLY;
-    let arguments = OpenArguments { flags, mode: 0o644, ..OpenArguments::default() };
-    let arguments = RequestArguments::of(&arguments);
-    let asked = world.ask(2, ClientRequest { arguments, ..create("d/file") });
+    let asked = world.ask(2, create_new("d/file"));
     assert!(world.clients[&2].answers.is_empty(), "it waits for the first client");
     world.crash(0);
     world.finish();

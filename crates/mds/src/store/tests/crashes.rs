@@ -23,8 +23,8 @@ enum Step {
     Release(u64),
     /// 31 s pass, so a checkpoint begins if none runs.
     Wait,
-    /// Bits: what is stored of what is in flight, and, the highest ones, of which clients the last reply is lost.
-    /// Then how many requests of the opening are answered before the successor crashes, too.
+    /// Bits: what is stored of what is in flight, and, the highest ones, of which clients the last reply is
+    /// lost. Then how many requests of the opening are answered before the successor crashes, too.
     Crash(u64, Option<u8>),
 }
 
@@ -76,7 +76,8 @@ fn check(steps: &[Step]) {
         match step {
             Step::Act(client, makes, a) if world.clients[client].asked.is_none() => {
                 let name = format!("c{client}/g{a}");
-                let request = if *makes { create(&name) } else { request(ClientOp::UNLINK, &name) };
+                let request =
+                    if *makes { create_new(&name) } else { request(ClientOp::UNLINK, &name) };
                 plain.tid = world.tid;
                 if world.ask_asynchronously(*client, request.clone()) {
                     plain.ask(*client, request);

@@ -2,6 +2,19 @@
 
 use super::*;
 
+/// Bits that a client assumes on a file that it has made.
+const ASSUMED: CapBits = CapBits(
+    CapBits::PIN.0
+        | CapBits::ANY_SHARED.0
+        | CapBits::AUTH_EXCL.0
+        | CapBits::XATTR_EXCL.0
+        | CapBits::FILE_EXCL.0
+        | CapBits::FILE_CACHE.0
+        | CapBits::FILE_READ.0
+        | CapBits::FILE_WRITE.0
+        | CapBits::FILE_BUFFER.0,
+);
+
 /// A client: the request that is not answered, and the capabilities that it has.
 #[derive(Debug, Default)]
 pub(super) struct Client {
@@ -19,6 +32,8 @@ pub(super) struct Client {
     pub(super) realms: Vec<ClientSnap>,
     /// File locks that it claims, as they are encoded.
     pub(super) locks: BTreeMap<u64, Bytes>,
+    /// Capabilities that it was told to drop.
+    pub(super) exports: usize,
     /// It answers nothing.
     pub(super) is_silent: bool,
     /// The newest OSD map without which it may not use its capabilities.
@@ -357,7 +372,8 @@ impl World {
         self.tid
     }
 
-    /// A client sends a request on which it has acted already, if it can: it has a number for what it creates.
+    /// A client sends a request on which it has acted already, if it can: it has a number for what it
+    /// creates.
     pub(super) fn ask_asynchronously(&mut self, client: u64, request: ClientRequest) -> bool {
         let state = self.clients.get_mut(&client).expect("it has a session");
         let ino = match request.op {
@@ -498,7 +514,9 @@ impl Client {
         };
         if let Some((tid, request)) = self.early.pop_if(is_last) {
             self.answers.pop();
-            self.caps.remove(&request.ino);
+            if request.op == ClientOp::CREATE {
+                self.caps.insert(request.ino, (1, ASSUMED));
+            }
             self.sent.push((tid, request));
         }
     }
@@ -520,7 +538,15 @@ impl Client {
                     self.answered_at = self.barrier;
                     let ino = reply.target.as_ref().map_or(0, |target| target.ino);
                     let is_create = request.op == ClientOp::CREATE && !reply.extra.is_empty();
-                    assert!(!is_create || request.ino == 0 || request.ino == ino, "{request:?}");
+                    assert!(
+                        !is_create || request.ino == 0 || request.ino == ino,
+                        "{ino:x} {request:?}"
+                    );
+                    let cap = reply.target.as_ref().map(|target| target.cap.cap_id);
+                    assert!(
+                        !is_create || request.ino == 0 || cap == Some(1),
+                        "{cap:?} {request:?}"
+                    );
                     if !reply.is_safe {
                         self.early.push((tid, ClientRequest { ino, ..request }));
                     }
@@ -535,7 +561,10 @@ impl Client {
                 let asked = ClientCaps::decode(message).unwrap();
                 self.barrier = self.barrier.max(asked.osd_epoch_barrier);
                 match asked.op {
-                    CapOp::EXPORT => drop(self.caps.remove(&asked.ino)),
+                    CapOp::EXPORT => {
+                        self.exports += 1;
+                        self.caps.remove(&asked.ino);
+                    }
                     CapOp::FLUSH_ACK | CapOp::TRUNC => {}
                     _ => drop(self.caps.insert(asked.ino, (asked.cap_id, asked.caps))),
                 }
