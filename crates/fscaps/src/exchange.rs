@@ -59,6 +59,8 @@ pub struct Issue {
     pub may_delegate: bool,
     /// Bits that it may have at all; `PIN` is always one.
     pub allowed: CapBits,
+    /// Whether the client has made the inode before it asked, and assumes a capability with the id 1.
+    pub is_assumed: bool,
 }
 
 /// A client says what it has and wants.

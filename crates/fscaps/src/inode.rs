@@ -102,6 +102,13 @@ impl InodeCaps {
         }
     }
 
+    /// Whether a client has the rights to create and unlink asynchronously, or may get them.
+    pub fn delegates(&self) -> bool {
+        let is_directory = self.kind == Kind::Directory;
+        let may = |held: &Held| held.may_delegate || held.issued().intersects(DIRECTORY_OPERATIONS);
+        is_directory && self.holders.values().any(may)
+    }
+
     /// Whether another client may get the rights to create and unlink asynchronously.
     fn delegates_beside(&self, client: u64) -> bool {
         let is_directory = self.kind == Kind::Directory;

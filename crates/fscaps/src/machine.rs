@@ -16,11 +16,15 @@ use crate::requests::{
 use crate::sessions::{Finding, Sessions, Settings};
 use crate::table;
 use engine::{Duration, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{CapBits, CapOp};
 
 /// Pause between two looks at silent sessions, late answers, and memory.
 const TICK: Duration = Duration::from_secs(1);
+
+/// Id of the capability that a client assumes on an inode that it has made before it asked. Linux 6.1 warns
+/// and goes on with it if a reply that names another one was faster than the client itself.
+const ASSUMED_ID: u64 = 1;
 
 /// Capabilities of all clients on all inodes of one rank.
 ///
@@ -32,6 +36,8 @@ pub struct LockMachine {
     pressure: Pressure,
     sessions: Sessions,
     inodes: BTreeMap<InodeId, InodeCaps>,
+    /// Directories in which asynchronous creates and unlinks are or were possible.
+    delegating: BTreeSet<InodeId>,
     requests: Requests,
     leases: Leases,
     ranges: Ranges,
@@ -249,12 +255,18 @@ impl LockMachine {
         let inode = self.inodes.entry(issue.ino).or_default();
         inode.kind = issue.kind;
         let held = inode.holders.entry(issue.client).or_insert_with(|| {
-            self.last_id += 1;
+            if issue.is_assumed {
+                return Held::new(ASSUMED_ID);
+            }
+            self.last_id = self.last_id.max(ASSUMED_ID) + 1;
             Held::new(self.last_id)
         });
         held.allow(issue.allowed);
         held.want(held.wanted() | issue.wanted);
         held.may_delegate = issue.may_delegate;
+        if issue.may_delegate {
+            self.delegating.insert(issue.ino);
+        }
         Some(())
     }
 
@@ -415,6 +427,7 @@ impl LockMachine {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
         if inode.is_unused() {
             self.inodes.remove(&ino);
+            self.delegating.remove(&ino);
             return;
         }
         if self.awaits_claims {

@@ -17,8 +17,15 @@ pub(crate) fn entry(directory: Ino, name: &bytes::Bytes) -> Entry {
 /// A capability on an inode that a reply is going to give, of the bits that the client may have at all.
 pub(crate) fn issue_of(inode: &Inode, client: u64, wanted: CapBits, allowed: CapBits) -> Issue {
     let kind = if inode.is_directory() { Kind::Directory } else { Kind::File };
-    // No numbers are delegated to clients, so none creates asynchronously.
-    Issue { ino: inode_id(inode.ino), kind, client, wanted, may_delegate: false, allowed }
+    Issue {
+        ino: inode_id(inode.ino),
+        kind,
+        client,
+        wanted,
+        may_delegate: false,
+        allowed,
+        is_assumed: false,
+    }
 }
 
 /// Bits that a client may have at all by a capability that it has; `None` if it has none.

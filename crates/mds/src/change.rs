@@ -17,6 +17,7 @@ mod kind {
     pub(super) const NUMBERS: u8 = 5;
     pub(super) const PURGE: u8 = 6;
     pub(super) const PURGED: u8 = 7;
+    pub(super) const DELEGATED: u8 = 8;
 }
 
 /// A record of the journal.
@@ -45,6 +46,15 @@ pub(crate) enum Change {
     Purge(u64, Purge),
     /// All of it is removed.
     Purged(u64),
+    /// A client may use inode numbers.
+    Delegated {
+        /// The client.
+        client: u64,
+        /// The first number.
+        first: u64,
+        /// How many.
+        count: u64,
+    },
 }
 
 impl Change {
@@ -57,6 +67,7 @@ impl Change {
             Change::Numbers(_) => kind::NUMBERS,
             Change::Purge(..) => kind::PURGE,
             Change::Purged(_) => kind::PURGED,
+            Change::Delegated { .. } => kind::DELEGATED,
         }
     }
 
@@ -84,6 +95,9 @@ impl Change {
                 purge.encode(&mut w);
             }
             Change::Purged(ino) => w.u64(*ino),
+            Change::Delegated { client, first, count } => {
+                [client, first, count].into_iter().for_each(|number| w.u64(*number));
+            }
         }
         RawRecord { kind: self.kind(), version: VERSION, body: w.into_bytes() }
     }
@@ -118,6 +132,11 @@ fn decode(kind: u8, r: &mut Reader<'_>) -> Result<Change> {
         kind::NUMBERS => Change::Numbers(r.u64("numbers")?),
         kind::PURGE => Change::Purge(r.u64("ino")?, Purge::decode(r)?),
         kind::PURGED => Change::Purged(r.u64("ino")?),
+        kind::DELEGATED => Change::Delegated {
+            client: r.u64("client")?,
+            first: r.u64("first number")?,
+            count: r.u64("count of numbers")?,
+        },
         other => return Err(r.unknown("kind of a record", other.into())),
     })
 }
@@ -125,6 +144,7 @@ fn decode(kind: u8, r: &mut Reader<'_>) -> Result<Change> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::delegated::Delegated;
     use bytes::Bytes;
     use namespace::Ino;
     use types::PoolId;
@@ -136,6 +156,11 @@ mod tests {
             metadata: [("hostname".into(), "here".into())].into(),
             features: 5,
             completed: [(3, 0), (4, 9)].into(),
+            delegated: {
+                let mut delegated = Delegated::default();
+                delegated.add(1 << 40, 5);
+                delegated
+            },
             ..SessionImage::default()
         };
         let snaps = wire::SnapContext { seq: types::SnapId(3), snaps: vec![types::SnapId(2)] };
@@ -148,6 +173,7 @@ mod tests {
             Change::Numbers(1 << 40),
             Change::Purge(7, purge.clone()),
             Change::Purged(7),
+            Change::Delegated { client: 4123, first: 1 << 40, count: 1024 },
         ];
         for change in changes {
             let record = change.encode();

@@ -17,6 +17,8 @@ pub(crate) struct DataPools {
     pub map_epoch: u32,
     /// Epoch of the OSD map.
     pub osd_epoch: Epoch,
+    /// Whether the metadata pool is nearly full, so that creates may be refused soon.
+    pub is_short: bool,
 }
 
 impl DataPools {

@@ -23,6 +23,7 @@ mod config;
 mod cuts;
 mod daemon;
 mod data_objects;
+mod delegated;
 mod file_locks;
 mod layouts;
 mod log;

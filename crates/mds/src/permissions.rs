@@ -90,6 +90,11 @@ impl Permissions {
         self.clients.remove(&client);
     }
 
+    /// Whether a client may do everything everywhere.
+    pub fn is_unrestricted(&self, client: u64) -> bool {
+        self.clients.get(&client).is_some_and(|known| known.is_unrestricted)
+    }
+
     /// Whether a client may mount a directory, or anything if it does not say which.
     ///
     /// # Errors

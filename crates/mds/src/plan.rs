@@ -42,6 +42,8 @@ pub(crate) struct Shown {
     pub page: Option<ShownPage>,
     /// Whether an inode was created, so that its number is told.
     pub tells_created: bool,
+    /// Whether the client assumes a capability on the inode, since it has created it before it asked.
+    pub is_assumed: bool,
     /// The operation's own part of the reply.
     pub told: Option<Bytes>,
     /// An inode as a snapshot shows it; instead of the inode, or beside it for a page of `.snap`.
@@ -207,6 +209,7 @@ impl Planner<'_> {
             let arguments: OpenArguments = request.arguments.read();
             plan.shown.wanted = wanted_by(arguments.flags);
             plan.shown.tells_created = true;
+            plan.shown.is_assumed = request.is_asynchronous();
         }
         Ok(plan)
     }
@@ -346,6 +349,7 @@ impl Planner<'_> {
         let mut plan = self.creation(entry, new);
         plan.shown.wanted = wanted_by(arguments.flags);
         plan.shown.tells_created = true;
+        plan.shown.is_assumed = request.is_asynchronous();
         Ok(plan)
     }
 

@@ -77,6 +77,18 @@ impl Quotas {
     }
 }
 
+/// Entries before the end of a quota from which on clients ask before they create.
+const NEAR_ENTRIES: u64 = 1024;
+
+/// Whether a sixteenth of a quota is left, or 1,024 entries.
+pub(crate) fn is_near(quota: &QuotaInfo, sum: &Statistics) -> bool {
+    let used = Use::of(sum);
+    let (files, bytes) = (quota.max_files, quota.max_bytes);
+    let files_left = files.saturating_sub(used.entries);
+    files > 0 && files_left <= (files >> 4).max(NEAR_ENTRIES)
+        || bytes > 0 && bytes.saturating_sub(used.bytes) <= bytes >> 4
+}
+
 /// Whether a sixteenth of the rest is used up, or nearly nothing is left.
 fn is_news(quota: &QuotaInfo, told: Option<Use>, now: Use) -> bool {
     let Some(told) = told else { return true };

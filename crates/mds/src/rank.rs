@@ -5,6 +5,7 @@
 //! waits is not executed twice.
 
 mod answers;
+mod asynchronous;
 mod client_caps;
 mod client_sessions;
 pub(crate) mod cutting;
@@ -67,6 +68,8 @@ struct Waiting {
     created: Option<Ino>,
     /// Its number as a task of the server, for which its own client also has to give back what it has.
     task: u64,
+    /// Whether it waits for asynchronous ones of its client that came before.
+    is_behind: bool,
 }
 
 /// Values of the map of metadata servers.
@@ -193,6 +196,9 @@ impl Rank {
     pub(crate) fn set_data_pools(&mut self, pools: &DataPools) {
         if self.map.pools != *pools {
             self.map.pools = pools.clone();
+            if pools.is_short {
+                self.stop_acting();
+            }
             self.ready.extend(std::mem::take(&mut self.map.behind));
             if self.awaited.is_none() {
                 self.log.set_author(None);
@@ -237,6 +243,19 @@ impl Rank {
     #[cfg(test)]
     pub(crate) fn purge_count(&self) -> usize {
         self.purges.len()
+    }
+
+    /// Numbers that clients may use.
+    #[cfg(test)]
+    pub(crate) fn delegated_numbers(&self) -> BTreeSet<u64> {
+        let sessions = self.sessions.iter();
+        sessions.flat_map(|(_, session)| session.image().delegated.numbers()).collect()
+    }
+
+    /// Features of a client's session; none without one.
+    #[cfg(test)]
+    pub(crate) fn features_of(&self, client: u64) -> u64 {
+        self.sessions.get(client).map_or(0, |session| session.features())
     }
 
     /// Only so many inode numbers may be used before further ones are reserved.
@@ -317,7 +336,7 @@ impl Rank {
             && (request.has_early_reply() || self.tree.get(Ino(created)).is_none())
         {
             self.sessions.counted.replies += 1;
-            let extra = self.created(client, created);
+            let extra = self.created(client, created, Vec::new());
             let reply = ClientReply::plain(request.op, 0, self.map.epoch);
             return self.send(client, ClientReply { extra, ..reply }.encode(0).with_tid(tid));
         }
@@ -326,6 +345,10 @@ impl Rank {
             // It was sent again by a new connection, to which the reply will go.
             return;
         }
+        if completed.is_none() && self.has_foreign_number(client, &request) {
+            return self.refuse_number(client, request.ino);
+        }
+        self.sessions.counted.asynchronous += u64::from(request.is_asynchronous());
         for release in &request.releases {
             self.caps.handle_update(self.now, &caps::returned_in_request(client, release));
             let entry = caps::entry(Ino(release.ino), &release.name);
@@ -342,7 +365,10 @@ impl Rank {
             None => {
                 let (since, created) = (self.now, completed.map(Ino));
                 let task = self.sessions.counted.requests;
-                self.run(id, Waiting { request, since, created, task });
+                let waiting = Waiting { request, since, created, task, is_behind: false };
+                if let Some(waiting) = self.keep_order(id, waiting) {
+                    self.run(id, waiting);
+                }
             }
         }
     }
@@ -387,6 +413,10 @@ impl Rank {
                 self.waiting.insert(id, waiting);
                 return;
             }
+            Err(_) if self.waits_for_names(id, request) => {
+                self.waiting.insert(id, waiting);
+                return;
+            }
             Err(error) => {
                 // The snapshot may have been removed while it waited as a task.
                 self.caps.end_request(self.now, RequestId::task(*task), &[]);
@@ -396,10 +426,14 @@ impl Rank {
         // Its own client, too, may have changes that a snapshot shows.
         let shows_snapshot =
             plan.shown.snapshot.as_ref().is_some_and(|snapshot| snapshot.snap.is_some());
-        let demanding = if shows_snapshot { RequestId::task(*task) } else { id };
+        let is_task = self.demand_stop(&mut plan) || shows_snapshot;
+        let demanding = if is_task { RequestId::task(*task) } else { id };
+        if !is_task {
+            self.caps.end_request(self.now, RequestId::task(*task), &[]);
+        }
         match self.caps.handle_request(self.now, demanding, std::mem::take(&mut plan.demand)) {
             Admission::Ready => {
-                if shows_snapshot {
+                if is_task {
                     self.caps.end_request(self.now, demanding, &[]);
                 }
                 if let Some(ino) = self.unfinished_cut(&plan) {
@@ -420,9 +454,7 @@ impl Rank {
             // The client takes nothing of the reply, so it must not hold what that would give.
             plan.shown = Shown::default();
         }
-        let may_be_early = plan.may_be_early()
-            && !request.has_early_reply()
-            && !plan.operations.iter().any(|operation| self.may_renumber(operation));
+        let may_be_early = self.may_be_early(request, &plan);
         let result = self.perform(id, request, &plan);
         let again = created.map_or(0, |ino| ino.0);
         if let (Ok(made), Some(snapshot)) = (&result, &mut plan.shown.snapshot) {
@@ -438,6 +470,12 @@ impl Rank {
             },
         });
         self.finish(id, request, result);
+    }
+
+    fn may_be_early(&self, request: &ClientRequest, plan: &Plan) -> bool {
+        plan.may_be_early()
+            && !request.has_early_reply()
+            && !plan.operations.iter().any(|operation| self.may_renumber(operation))
     }
 
     /// Whether a request may be right by maps that its client has, and the server has not.
@@ -487,7 +525,9 @@ impl Rank {
 
     /// A capability for a client that wants these bits by a request that was checked.
     fn issue_of(&self, client: u64, inode: &Inode, wanted: CapBits) -> Issue {
-        caps::issue_of(inode, client, wanted, self.allowed(client, inode.ino, wanted))
+        let may_delegate = self.may_delegate(client, inode);
+        let allowed = self.allowed(client, inode.ino, wanted);
+        Issue { may_delegate, ..caps::issue_of(inode, client, wanted, allowed) }
     }
 
     fn planner(&self, client: u64, request: &ClientRequest) -> Planner<'_> {
@@ -497,15 +537,23 @@ impl Rank {
         Planner { tree: &self.tree, next_ino, default_layout, pools, max_file_size, client }
     }
 
-    /// The number that a predecessor has told the client for the inode that a request creates, unless it
-    /// cannot have: then it is, or was, that of another inode, or was not given to anyone.
+    /// The number for the inode that a request creates, if its client knows it: it was delegated to the
+    /// client, or a predecessor has told it. One that the inode cannot have is that of another inode, or was
+    /// not given to anyone.
     fn told_ino(&self, client: u64, request: &ClientRequest) -> Option<Ino> {
         let told = Ino(request.ino);
+        let is_used = self.tree.get(told).is_some() || self.purges.get(told.0).is_some();
+        if is_used || !request.is_replayed() {
+            return None;
+        }
+        if self.has_number(client, told) {
+            return Some(told);
+        }
         let awaited = self.awaited.as_ref().filter(|_| request.has_early_reply())?;
         let was_given = (Ino::FIRST..self.inherited).contains(&told);
-        let is_used = self.tree.get(told).is_some() || self.purges.get(told.0).is_some();
-        let is_free = !is_used && !awaited.is_claimed_by_another(client, told);
-        (was_given && is_free).then_some(told)
+        let is_others =
+            awaited.is_claimed_by_another(client, told) || self.is_number_delegated(told);
+        (was_given && !is_others).then_some(told)
     }
 
     /// Changes the tree. The changes are stored with the note that the request is completed, so that a
@@ -618,7 +666,8 @@ impl Rank {
         let shown = result.as_ref().ok().map(|executed| &executed.shown);
         let user = shown.and_then(|shown| {
             let inode = self.tree.get(shown.target?)?;
-            Some(self.issue_of(client, inode, shown.wanted))
+            let issue = self.issue_of(client, inode, shown.wanted);
+            Some(Issue { is_assumed: shown.is_assumed, ..issue })
         });
         if result.as_ref().is_ok_and(|executed| executed.reply == ReplyTime::Safe) {
             // No message about the capability shows the change before.
@@ -627,6 +676,7 @@ impl Rank {
         }
         self.caps.end_request(self.now, id, user.as_slice());
         self.take_cap_outputs();
+        self.let_next_go(client, request);
         let plain = ClientReply::plain(request.op, 0, self.map.epoch);
         let encode = |reply: ClientReply| reply.encode(features::SUPPORTED).with_tid(tid);
         let executed = match result {

@@ -1,5 +1,6 @@
 //! Sessions of clients.
 
+use crate::delegated::{self, Delegated};
 use crate::quotas::Quotas;
 use codec::{Decode, Encode, Reader, Writer};
 use engine::Time;
@@ -12,6 +13,7 @@ pub(crate) const FEATURES: u64 = session_features::REPLY_ENCODING
     | session_features::RECLAIM_CLIENT
     | session_features::LAZY_CAP_WANTED
     | session_features::MULTI_RECONNECT
+    | session_features::DELEG_INO
     | session_features::METRIC_COLLECT
     | session_features::NOTIFY_SESSION_STATE
     | session_features::OP_GETVXATTR
@@ -27,8 +29,13 @@ pub(crate) const NEEDED_FEATURES: u64 = session_features::REPLY_ENCODING;
 /// never says which it has seen has so many.
 const COMPLETED_MAX: usize = 100_000;
 
-/// Version of a session's row, and the oldest reader that understands it.
-const ROW_VERSION: u8 = 1;
+/// Version of a session's row, and the oldest reader that understands it. Version 2 adds delegated numbers.
+const ROW_VERSION: u8 = 2;
+const ROW_COMPAT: u8 = 1;
+
+/// The fact by which clients of Ceph's libraries name their version. None of them creates asynchronously up
+/// to 20.2; they discard the numbers that they are delegated.
+const LIBRARY_VERSION: &str = "ceph_version";
 
 /// The part of a session that outlives its server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -43,11 +50,15 @@ pub(crate) struct SessionImage {
     pub features: u64,
     /// Changes that were executed, by number, and the inode that was created.
     pub completed: BTreeMap<u64, u64>,
+    /// Numbers for inodes that it creates asynchronously.
+    pub delegated: Delegated,
 }
 
 impl SessionImage {
-    /// Remembers an executed change, and forgets those whose replies the client has seen.
+    /// Remembers an executed change, and forgets those whose replies the client has seen. A number that it
+    /// has used is not delegated any more.
     pub fn complete(&mut self, tid: u64, created: u64, oldest: u64) {
+        self.delegated.take(created);
         self.completed.insert(tid, created);
         self.forget_completed(oldest);
         if self.completed.len() > COMPLETED_MAX {
@@ -67,25 +78,27 @@ impl SessionImage {
 
 impl Encode for SessionImage {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(ROW_VERSION, ROW_VERSION, |w| {
+        w.versioned(ROW_VERSION, ROW_COMPAT, |w| {
             w.value(&self.name);
             w.value(&self.addrs);
             w.value(&self.metadata);
             w.u64(self.features);
             w.value(&self.completed);
+            w.value(&self.delegated);
         });
     }
 }
 
 impl Decode for SessionImage {
     fn decode(r: &mut Reader<'_>) -> codec::Result<Self> {
-        r.versioned("session", ROW_VERSION, |r, _| {
+        r.versioned("session", ROW_VERSION, |r, version| {
             Ok(SessionImage {
                 name: r.value()?,
                 addrs: r.value()?,
                 metadata: r.value()?,
                 features: r.u64("features")?,
                 completed: r.value()?,
+                delegated: if version >= 2 { r.value()? } else { Delegated::default() },
             })
         })
     }
@@ -102,11 +115,13 @@ pub(crate) struct Session {
     pushed: u64,
     /// The OSD map without which the client was told not to use its capabilities.
     barrier: Epoch,
+    /// Delegated numbers that the client knows and has not used. It forgets all when it reconnects.
+    known_numbers: u64,
 }
 
 impl Session {
     fn new(began: Time, image: SessionImage) -> Self {
-        Session { image, began, pushed: 0, barrier: Epoch::default() }
+        Session { image, began, pushed: 0, barrier: Epoch::default(), known_numbers: 0 }
     }
 
     /// The client is about to be told an OSD map; false if it was told this one or a later one.
@@ -143,7 +158,27 @@ impl Session {
 
     /// Remembers an executed change, and forgets those whose replies the client has seen.
     pub fn complete(&mut self, tid: u64, created: u64, oldest: u64) {
+        if self.image.delegated.has(created) {
+            self.known_numbers = self.known_numbers.saturating_sub(1);
+        }
         self.image.complete(tid, created, oldest);
+    }
+
+    /// Whether the client creates and unlinks asynchronously, if it may.
+    pub fn is_asynchronous(&self) -> bool {
+        self.features() & session_features::DELEG_INO != 0
+            && !self.image.metadata.contains_key(LIBRARY_VERSION)
+    }
+
+    /// Whether the client should be delegated more numbers.
+    pub fn needs_numbers(&self) -> bool {
+        self.is_asynchronous() && self.known_numbers < delegated::LOW
+    }
+
+    /// The client is about to be told a range of numbers.
+    pub fn delegate(&mut self, first: u64, count: u64) {
+        self.image.delegated.add(first, count);
+        self.known_numbers += count;
     }
 
     /// The inode that an executed change created, 0 for none; `None` if it was not executed.
@@ -166,6 +201,8 @@ pub(crate) struct Counted {
     pub replies: u64,
     /// Those that were answered before their change was stored.
     pub early_replies: u64,
+    /// Creates and unlinks on which the client had acted before it asked.
+    pub asynchronous: u64,
     /// Sessions that were opened.
     pub sessions: u64,
     /// Clients that were evicted.

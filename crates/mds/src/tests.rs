@@ -1,5 +1,6 @@
 //! Clients against a rank, by messages.
 
+mod asynchronous;
 mod attributes;
 mod layouts;
 mod permissions;
@@ -41,7 +42,7 @@ fn peer(client: u64) -> ClientPeer {
 /// The data pools, by maps of an epoch.
 fn pools(epoch: u32) -> DataPools {
     let names = [(PoolId(3), "data".to_owned()), (PoolId(5), "fast".to_owned())].into();
-    DataPools { names, map_epoch: epoch, osd_epoch: Epoch(epoch) }
+    DataPools { names, map_epoch: epoch, osd_epoch: Epoch(epoch), is_short: false }
 }
 
 impl World {
@@ -62,7 +63,11 @@ impl World {
     }
 
     fn open(&mut self, client: u64) {
-        let features = FeatureBits(u64::MAX);
+        self.open_with(client, u64::MAX - session_features::DELEG_INO);
+    }
+
+    fn open_with(&mut self, client: u64, features: u64) {
+        let features = FeatureBits(features);
         let open = ClientSession { features, ..ClientSession::new(SessionOp::REQUEST_OPEN, 0) };
         self.send(client, &open.encode(0));
         let answer: ClientSession = self.take(client);

@@ -284,6 +284,12 @@ impl ClientRequest {
         self.flags & client_flags::REPLAY != 0
     }
 
+    /// Whether the client has acted on it before it asked: it creates or unlinks asynchronously.
+    pub fn is_asynchronous(&self) -> bool {
+        let is_possible = matches!(self.op, ClientOp::CREATE | ClientOp::UNLINK);
+        is_possible && self.flags & client_flags::ASYNC != 0
+    }
+
     /// Owner and group of what it creates, before the directory's rules.
     pub fn owner(&self) -> (u32, u32) {
         match (self.owner_uid, self.owner_gid) {

@@ -2,6 +2,7 @@
 
 use super::LockMachine;
 use crate::group::{Group, State, WRITING};
+use crate::inode::InodeCaps;
 use crate::requests::InodeId;
 use crate::table;
 use wire::CapBits;
@@ -43,6 +44,12 @@ impl LockMachine {
     /// Clients with a capability on an inode.
     pub fn holders(&self, ino: InodeId) -> impl Iterator<Item = u64> {
         self.inodes.get(&ino).into_iter().flat_map(|inode| inode.holders.keys().copied())
+    }
+
+    /// Directories in which asynchronous creates and unlinks are possible, or may be on their way.
+    pub fn delegating(&self) -> impl Iterator<Item = InodeId> {
+        let is_one = |ino: &&InodeId| self.inodes.get(ino).is_some_and(InodeCaps::delegates);
+        self.delegating.iter().filter(is_one).copied()
     }
 
     /// Inodes on which clients have capabilities or requests are in progress.

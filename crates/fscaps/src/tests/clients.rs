@@ -76,6 +76,7 @@ impl World {
             client,
             wanted,
             may_delegate,
+            is_assumed: false,
             allowed: self.allowed(client),
         }
     }

@@ -187,6 +187,7 @@ impl Run {
             wanted,
             may_delegate,
             allowed: self.allowed(client),
+            is_assumed: false,
         }
     }
 

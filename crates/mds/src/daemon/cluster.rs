@@ -7,7 +7,7 @@ use crate::rank::{Rank, evictions};
 use crate::store::{Failure, Setup, Store, Task};
 use auth::Entropy;
 use engine::{ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time};
-use maps::{MdsMap, OsdMap};
+use maps::{MdsMap, OsdMap, PoolFlags};
 use rados::{Client, Credentials, RequestRouter};
 use types::{EntityName, EntityType};
 
@@ -173,5 +173,8 @@ pub(super) fn learn_pools(pools: &mut DataPools, map: &MdsMap, osd_map: Option<&
     }
     let name = |pool| osd_map.and_then(|map| map.pool_name(pool)).unwrap_or_default();
     let names = map.data_pools.iter().map(|pool| (*pool, name(*pool).to_owned())).collect();
-    *pools = DataPools { names, map_epoch: map.epoch.0, osd_epoch };
+    let metadata = osd_map.and_then(|osd_map| osd_map.pools.get(&map.metadata_pool));
+    let short = PoolFlags::NEARFULL | PoolFlags::FULL | PoolFlags::FULL_QUOTA;
+    let is_short = metadata.is_some_and(|pool| pool.flags.intersects(short));
+    *pools = DataPools { names, map_epoch: map.epoch.0, osd_epoch, is_short };
 }

@@ -1,11 +1,12 @@
 //! Replies: dentries, inodes and pages, with capabilities for the client.
 
-use super::{Rank, snapshots};
+use super::{Rank, asynchronous, snapshots};
 use crate::caps;
 use crate::pages::ShownPage;
 use crate::plan::Shown;
 use crate::replies::{inode_bytes, inode_stat, inode_with_cap, lease, no_lease};
 use bytes::Bytes;
+use fscaps::Issue;
 use namespace::{Ino, PageStart, realms};
 use wire::{
     CapBits, ClientOp, ClientReply, CreatedInode, DirStat, DirectoryEntry, DirectoryPage,
@@ -22,7 +23,7 @@ impl Rank {
     ) -> ClientReply {
         let mut reply = ClientReply::plain(op, 0, self.map.epoch);
         reply.dentry = shown.dentry.as_ref().and_then(|entry| self.dentry(client, entry));
-        reply.target = shown.target.and_then(|ino| self.inode(ino, client, shown.wanted));
+        reply.target = shown.target.and_then(|ino| self.inode_of(ino, client, shown));
         if let Some(snapshot) = &shown.snapshot {
             snapshots::show(self, &mut reply, snapshot, shown);
         } else if let (Some(page), Some(directory)) = (&shown.page, shown.target) {
@@ -32,7 +33,8 @@ impl Rank {
             reply.extra = told.clone();
         }
         if shown.tells_created && created != 0 {
-            reply.extra = self.created(client, created);
+            let delegated = asynchronous::delegate(self, client);
+            reply.extra = self.created(client, created, delegated);
         }
         let object = shown.target.filter(|_| reply.target.is_some());
         let directory = shown.dentry.as_ref().filter(|_| reply.dentry.is_some());
@@ -43,21 +45,26 @@ impl Rank {
         reply
     }
 
-    /// The own part of a reply to `create`.
-    pub(super) fn created(&self, client: u64, ino: u64) -> Bytes {
+    /// The own part of a reply to `create`, which may delegate ranges of numbers: first and length.
+    pub(super) fn created(&self, client: u64, ino: u64, delegated: Vec<(u64, u64)>) -> Bytes {
         let session = self.sessions.get(client);
         let delegates =
             session.is_some_and(|session| session.features() & session_features::DELEG_INO != 0);
         match (ino, delegates) {
             (0, _) => Bytes::new(),
-            (_, true) => codec::encode_to_bytes(&CreatedInode { ino, delegated: Vec::new() }),
+            (_, true) => codec::encode_to_bytes(&CreatedInode { ino, delegated }),
             (_, false) => codec::encode_to_bytes(&ino),
         }
     }
 
     fn inode(&mut self, ino: Ino, client: u64, wanted: CapBits) -> Option<InodeStat> {
+        self.inode_of(ino, client, &Shown { wanted, ..Shown::default() })
+    }
+
+    fn inode_of(&mut self, ino: Ino, client: u64, shown: &Shown) -> Option<InodeStat> {
         let inode = self.tree.get(ino)?;
-        let issue = self.issue_of(client, inode, wanted);
+        let issue = self.issue_of(client, inode, shown.wanted);
+        let issue = Issue { is_assumed: shown.is_assumed, ..issue };
         let mut stat = inode_with_cap(&self.tree, &mut self.caps, self.now, inode, issue);
         if ino == Ino::ROOT {
             stat.layout = self.shown_layout(ino);

@@ -1,8 +1,9 @@
 //! Messages of clients about capabilities: changes that they write back, and bits that they return.
 
-use super::{Rank, evictions, quotas, realms, snapshots};
+use super::{Rank, Waiting, asynchronous, evictions, quotas, realms, snapshots};
 use crate::caps;
 use crate::cuts::Cut;
+use crate::plan::Plan;
 use crate::replies::{inode_stat, max_size};
 use bytes::Bytes;
 use engine::Message;
@@ -15,8 +16,8 @@ use std::collections::BTreeMap;
 use types::{Errno, SnapId, features};
 use wire::inode_stat::{decode_xattrs, encode_xattrs};
 use wire::{
-    CapBits, CapOp, ClientCapRelease, ClientCaps, ClientLease, ClientSession, MessageBody,
-    PeerFault, ReplyCap, SessionOp, SnapContext, client_caps_flags,
+    CapBits, CapOp, ClientCapRelease, ClientCaps, ClientLease, ClientRequest, ClientSession,
+    MessageBody, PeerFault, ReplyCap, SessionOp, SnapContext, client_caps_flags,
 };
 
 impl Rank {
@@ -304,6 +305,56 @@ impl Rank {
         quotas::note(self, operation, &done.records);
         snapshots::tell(self, operation, &done);
         Ok(done)
+    }
+
+    /// See [`asynchronous::has_foreign_number`].
+    pub(super) fn has_foreign_number(&self, client: u64, request: &ClientRequest) -> bool {
+        asynchronous::has_foreign_number(self, client, request)
+    }
+
+    /// See [`asynchronous::has_number`].
+    pub(super) fn has_number(&self, client: u64, ino: Ino) -> bool {
+        asynchronous::has_number(self, client, ino)
+    }
+
+    /// See [`asynchronous::is_number_delegated`].
+    pub(super) fn is_number_delegated(&self, ino: Ino) -> bool {
+        asynchronous::is_number_delegated(self, ino)
+    }
+
+    /// See [`asynchronous::refuse_number`].
+    pub(super) fn refuse_number(&mut self, client: u64, ino: u64) {
+        asynchronous::refuse_number(self, client, ino);
+    }
+
+    /// See [`asynchronous::may_delegate`].
+    pub(super) fn may_delegate(&self, client: u64, inode: &Inode) -> bool {
+        asynchronous::may_delegate(self, client, inode)
+    }
+
+    /// See [`asynchronous::stop_acting`].
+    pub(super) fn stop_acting(&mut self) {
+        asynchronous::stop_acting(self);
+    }
+
+    /// See [`asynchronous::demand_stop`].
+    pub(super) fn demand_stop(&self, plan: &mut Plan) -> bool {
+        asynchronous::demand_stop(self, plan)
+    }
+
+    /// See [`asynchronous::waits_for_names`].
+    pub(super) fn waits_for_names(&mut self, id: RequestId, request: &ClientRequest) -> bool {
+        asynchronous::waits_for_names(self, id, request)
+    }
+
+    /// See [`asynchronous::keep_order`].
+    pub(super) fn keep_order(&mut self, id: RequestId, waiting: Waiting) -> Option<Waiting> {
+        asynchronous::keep_order(self, id, waiting)
+    }
+
+    /// See [`asynchronous::let_next_go`].
+    pub(super) fn let_next_go(&mut self, client: u64, request: &ClientRequest) {
+        asynchronous::let_next_go(self, client, request);
     }
 
     /// Tells clients how much of their quotas is used.

@@ -2,7 +2,7 @@
 //!
 //! The rank names the client; the owner of the store sees to the blocklist and says when that is done.
 
-use super::{Rank, client_sessions, reconnect};
+use super::{Rank, asynchronous, client_sessions, reconnect};
 use engine::Time;
 use fscaps::EvictReason;
 use types::{EntityAddrVec, Epoch};
@@ -55,6 +55,7 @@ pub(crate) fn evicted(rank: &mut Rank, client: u64, addrs: &EntityAddrVec, epoch
     // It may have written up to the ends of its ranges.
     rank.sessions.counted.evictions += 1;
     rank.caps.leave_ranges(client);
+    asynchronous::abandon_numbers(rank, client);
     client_sessions::close(rank, client, 0);
     if rank.awaited.is_none() {
         rank.settle();

@@ -1,6 +1,6 @@
 //! Tells clients how much of a quota is used: they enforce it.
 
-use super::Rank;
+use super::{Rank, asynchronous};
 use crate::caps;
 use namespace::{AttributeChange, Ino, Operation, Record, realms};
 use wire::{ClientQuota, MessageBody};
@@ -28,6 +28,7 @@ pub(super) fn note(rank: &mut Rank, operation: &Operation, records: &[Record]) {
 
 /// The bounds of a directory have changed: all know it at once. The reply tells the client that did it.
 fn tell_bounds(rank: &mut Rank, ino: Ino) {
+    asynchronous::stop_near_quotas(rank, &[ino].into());
     let author = rank.log.author();
     for client in holders(rank, ino).into_iter().filter(|client| Some(*client) != author) {
         push(rank, ino, client);
@@ -46,6 +47,7 @@ pub(super) fn tell(rank: &mut Rank) {
     }
     let is_due = rank.sessions.quotas.is_due(rank.now);
     let author = rank.log.author();
+    asynchronous::stop_near_quotas(rank, &rank.sessions.quotas.changed());
     for ino in rank.sessions.quotas.changed() {
         let holders = holders(rank, ino).into_iter();
         for client in holders.filter(|client| is_due || Some(*client) == author) {

@@ -240,9 +240,11 @@ fn note_realms(rank: &mut Rank, client: u64, message: &ClientReconnect) {
     rank.awaited.as_mut().expect("clients are awaited").note_realms(client, known);
 }
 
-/// Executes a request that the predecessor had answered early, before any that it had not: the client, and no
-/// other one, has seen its effect. False if it is not such a request, or others have capabilities that
-/// contradict it; then it was not answered, whatever the client says.
+/// Executes a request that the predecessor had answered early, or on which the client has acted before it
+/// asked, before any other: the client, and no other one, has seen its effect. One without an answer is
+/// answered when all clients have claimed what they had. False if it is not such a request, has to be
+/// answered, or others have capabilities that contradict it; then it was not answered, whatever the client
+/// says.
 fn replay_parked(rank: &mut Rank, peer: &ClientPeer, message: &Message) -> bool {
     let client = peer.client;
     let is_heard = rank.sessions.get(client).is_some() && !rank.unheard.contains(&client);
@@ -251,6 +253,9 @@ fn replay_parked(rank: &mut Rank, peer: &ClientPeer, message: &Message) -> bool 
     }
     let Ok(request) = ClientRequest::decode(message) else { return false };
     let id = RequestId { client, tid: message.tid };
+    if request.is_asynchronous() && !request.has_early_reply() {
+        return replay::execute_unanswered(rank, id, &request);
+    }
     request.has_early_reply() && replay::execute(rank, id, &request)
 }
 

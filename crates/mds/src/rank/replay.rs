@@ -25,6 +25,24 @@ pub(super) fn execute(rank: &mut Rank, id: RequestId, request: &ClientRequest) -
     true
 }
 
+/// Executes a request on which its client has acted, although no predecessor may have answered it. It is
+/// answered when it is handled as a completed one; one that fails is answered here, as it might not fail
+/// again behind those that follow. Whether it was answered.
+pub(super) fn execute_unanswered(rank: &mut Rank, id: RequestId, request: &ClientRequest) -> bool {
+    let session = rank.sessions.get_mut(id.client).expect("the session was checked");
+    let is_executed = session.completed(id.tid).is_some();
+    if is_executed || rank.has_foreign_number(id.client, request) {
+        return false;
+    }
+    rank.log.set_author(Some(id.client));
+    let result = execute_plan(rank, id, request);
+    rank.log.close();
+    let Some(Err(error)) = result else { return false };
+    let reply = ClientReply::plain(request.op, error.negative(), rank.map.epoch);
+    rank.send(id.client, reply.encode(features::SUPPORTED).with_tid(id.tid));
+    true
+}
+
 fn execute_plan(
     rank: &mut Rank,
     id: RequestId,

@@ -62,7 +62,9 @@ fn session(rank: &Rank, now: Time, client: u64) -> Value {
         "reconnecting": is_absent,
         "inst": format!("client.{client} {addr}"),
         "completed_requests": [],
-        "prealloc_inos": [],
+        "prealloc_inos": image.delegated.ranges()
+            .map(|(start, length)| json!({ "start": start, "length": length }))
+            .collect::<Vec<_>>(),
         "client_metadata": facts,
     })
 }
@@ -171,7 +173,8 @@ pub(crate) fn inode(rank: &Rank, number: u64) -> Result<Value, Sentence> {
 
 /// Counters by part, under Ceph's names where it has them.
 pub(crate) fn counters(rank: &Rank) -> Value {
-    let Counted { requests, replies, early_replies, sessions, evictions } = rank.sessions.counted;
+    let Counted { requests, replies, early_replies, asynchronous, sessions, evictions } =
+        rank.sessions.counted;
     let clients = || rank.sessions.iter().map(|(client, _)| client);
     let held: usize = clients().map(|client| rank.caps.caps_of(client)).sum();
     let leases: usize = clients().map(|client| rank.caps.leases_of(client)).sum();
@@ -181,6 +184,7 @@ pub(crate) fn counters(rank: &Rank) -> Value {
             "request": requests,
             "reply": replies,
             "reply_early": early_replies,
+            "request_async": asynchronous,
             "inodes": inodes,
             "caps": held,
             "leases": leases,

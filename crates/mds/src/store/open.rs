@@ -91,8 +91,14 @@ struct Loaded {
     /// Data that is still to be removed, or was removed, as the journal tells.
     purges: BTreeMap<u64, Option<Purge>>,
     numbers: u64,
-    /// Completed requests, which come on top of the rows of sessions.
-    completed: Vec<(u64, [u64; 3])>,
+    /// Changes of sessions, which come on top of their rows, in order.
+    later: Vec<(u64, Later)>,
+}
+
+/// A change of a session: numbers of a completed request, or a range of numbers that was delegated.
+enum Later {
+    Completed([u64; 3]),
+    Delegated(u64, u64),
 }
 
 impl Loaded {
@@ -104,7 +110,7 @@ impl Loaded {
             gone: BTreeSet::new(),
             purges: BTreeMap::new(),
             numbers: head.numbers,
-            completed: Vec::new(),
+            later: Vec::new(),
         }
     }
 
@@ -114,18 +120,22 @@ impl Loaded {
             Change::Session(client, image) => {
                 self.changed.insert(client);
                 self.gone.remove(&client);
-                self.completed.retain(|(other, _)| *other != client);
+                self.later.retain(|(other, _)| *other != client);
                 self.sessions.insert(client, image);
             }
             Change::SessionGone(client) => {
                 self.changed.insert(client);
                 self.gone.insert(client);
-                self.completed.retain(|(other, _)| *other != client);
+                self.later.retain(|(other, _)| *other != client);
                 self.sessions.remove(&client);
             }
             Change::Completed { client, tid, created, oldest } => {
                 self.changed.insert(client);
-                self.completed.push((client, [tid, created, oldest]));
+                self.later.push((client, Later::Completed([tid, created, oldest])));
+            }
+            Change::Delegated { client, first, count } => {
+                self.changed.insert(client);
+                self.later.push((client, Later::Delegated(first, count)));
             }
             Change::Numbers(until) => self.numbers = self.numbers.max(until),
             Change::Purge(ino, purge) => drop(self.purges.insert(ino, Some(purge))),
@@ -160,13 +170,17 @@ async fn take_over(steps: &Steps, setup: &Setup, object: &[u8]) -> Result<Opened
         }
     }
     let loaded = read_rows(steps, setup, loaded).await?;
-    let Loaded { loader, mut sessions, changed, numbers, completed, .. } = loaded;
+    let Loaded { loader, mut sessions, changed, numbers, later, .. } = loaded;
     let changed_purges = loaded.purges.keys().copied().collect();
     let purges = loaded.purges.into_iter().filter_map(|(ino, purge)| Some((ino, purge?)));
     let purges = Purges::restored(purges.collect());
-    for (client, [tid, created, oldest]) in completed {
-        if let Some(session) = sessions.get_mut(&client) {
-            session.complete(tid, created, oldest);
+    for (client, change) in later {
+        match (sessions.get_mut(&client), change) {
+            (Some(session), Later::Completed([tid, created, oldest])) => {
+                session.complete(tid, created, oldest);
+            }
+            (Some(session), Later::Delegated(first, count)) => session.delegated.add(first, count),
+            (None, _) => {}
         }
     }
     let (tree, rows) = loader.finish()?;

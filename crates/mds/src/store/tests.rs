@@ -1,5 +1,6 @@
 //! A rank over a model of the metadata pool that may lose, at a crash, any write that it has not answered.
 
+mod asynchronous;
 mod crashes;
 mod cuts;
 mod journal;
@@ -84,6 +85,14 @@ fn mkdir(path: &str) -> ClientRequest {
 
 fn create(path: &str) -> ClientRequest {
     let flags = open_flags::CREATE | open_flags::WRITE_ONLY;
+    let arguments = OpenArguments { flags, mode: 0o644, ..OpenArguments::default() };
+    let arguments = RequestArguments::of(&arguments);
+    ClientRequest { arguments, ..request(ClientOp::CREATE, path) }
+}
+
+/// A create as it is asked for by a client that has created already.
+fn create_new(path: &str) -> ClientRequest {
+    let flags = open_flags::CREATE | open_flags::EXCLUSIVE | open_flags::WRITE_ONLY;
     let arguments = OpenArguments { flags, mode: 0o644, ..OpenArguments::default() };
     let arguments = RequestArguments::of(&arguments);
     ClientRequest { arguments, ..request(ClientOp::CREATE, path) }

@@ -16,19 +16,22 @@ fn rename_snapshot(from: &str, to: &str) -> ClientRequest {
 enum Step {
     /// A client that waits for nothing sends a request.
     Ask(u64, u8, u8, u8),
+    /// A client acts and then sends a request, also while it waits for others that it has sent so.
+    Act(u64, bool, u8),
     Answer(usize),
     /// A client drops what it has of removed files.
     Release(u64),
     /// 31 s pass, so a checkpoint begins if none runs.
     Wait,
-    /// Bits: what is stored of what is in flight. Then how many requests of the opening are answered before
-    /// the successor crashes, too.
+    /// Bits: what is stored of what is in flight, and, the highest ones, of which clients the last reply is
+    /// lost. Then how many requests of the opening are answered before the successor crashes, too.
     Crash(u64, Option<u8>),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (1u64..4, 0u8..13, 0u8..4, 0u8..4).prop_map(|(c, op, a, b)| Step::Ask(c, op, a, b)),
+        6 => (1u64..4, any::<bool>(), 0u8..4).prop_map(|(c, makes, a)| Step::Act(c, makes, a)),
         12 => any::<usize>().prop_map(Step::Answer),
         3 => (1u64..4).prop_map(Step::Release),
         2 => Just(Step::Wait),
@@ -59,7 +62,7 @@ fn request_of(client: u64, op: u8, a: u8, b: u8) -> ClientRequest {
 
 fn check(steps: &[Step]) {
     let clients = [1, 2, 3];
-    let mut world = World::new(&clients);
+    let mut world = World::asynchronous(&clients);
     world.fills = true;
     // The same requests without a crash, each executed when it is first sent.
     let mut plain = World::new(&clients);
@@ -71,6 +74,17 @@ fn check(steps: &[Step]) {
     }
     for step in steps {
         match step {
+            Step::Act(client, makes, a) if world.clients[client].asked.is_none() => {
+                let name = format!("c{client}/g{a}");
+                let request =
+                    if *makes { create_new(&name) } else { request(ClientOp::UNLINK, &name) };
+                plain.tid = world.tid;
+                if world.ask_asynchronously(*client, request.clone()) {
+                    plain.ask(*client, request);
+                    plain.finish();
+                }
+            }
+            Step::Act(..) => {}
             Step::Ask(client, op, a, b) if world.clients[client].asked.is_none() => {
                 let request = request_of(*client, *op, *a, *b);
                 plain.tid = world.tid;
@@ -89,6 +103,11 @@ fn check(steps: &[Step]) {
                 world.pump();
             }
             Step::Crash(stored, again) => {
+                for client in clients.into_iter().filter(|client| stored >> (64 - client) & 1 != 0)
+                {
+                    let state = world.clients.get_mut(&client).expect("it has a session");
+                    state.lose_last_reply();
+                }
                 world.crash(*stored);
                 for _ in 0..again.unwrap_or(0) {
                     world.answer(0);
@@ -98,6 +117,7 @@ fn check(steps: &[Step]) {
                 }
                 world.finish();
                 world.reconnect();
+                world.check_numbers();
             }
         }
     }
@@ -116,8 +136,10 @@ fn check(steps: &[Step]) {
     assert_eq!(world.snapshots(), plain.snapshots());
     assert_eq!(&world.removed_snapshots(), &plain.removed_snapshots());
     for client in clients {
-        assert!(world.clients[&client].asked.is_none(), "client {} has its answer", client);
-        assert_eq!(&world.clients[&client].answers, &plain.clients[&client].answers);
+        let state = &world.clients[&client];
+        let waits = state.asked.is_some() || !state.sent.is_empty();
+        assert!(!waits, "client {client} has its answers");
+        assert_eq!(&state.answers, &plain.clients[&client].answers);
     }
 }
 

@@ -2,10 +2,27 @@
 
 use super::*;
 
+/// Bits that a client assumes on a file that it has made.
+const ASSUMED: CapBits = CapBits(
+    CapBits::PIN.0
+        | CapBits::ANY_SHARED.0
+        | CapBits::AUTH_EXCL.0
+        | CapBits::XATTR_EXCL.0
+        | CapBits::FILE_EXCL.0
+        | CapBits::FILE_CACHE.0
+        | CapBits::FILE_READ.0
+        | CapBits::FILE_WRITE.0
+        | CapBits::FILE_BUFFER.0,
+);
+
 /// A client: the request that is not answered, and the capabilities that it has.
 #[derive(Debug, Default)]
 pub(super) struct Client {
     pub(super) asked: Option<(u64, ClientRequest)>,
+    /// Asynchronous requests that are not answered.
+    pub(super) sent: Vec<(u64, ClientRequest)>,
+    /// Numbers that it may use for files that it creates.
+    pub(super) numbers: VecDeque<u64>,
     /// Requests with an early reply, which are not said to be durable.
     pub(super) early: Vec<(u64, ClientRequest)>,
     pub(super) answers: Vec<(u64, i32)>,
@@ -15,6 +32,8 @@ pub(super) struct Client {
     pub(super) realms: Vec<ClientSnap>,
     /// File locks that it claims, as they are encoded.
     pub(super) locks: BTreeMap<u64, Bytes>,
+    /// Capabilities that it was told to drop.
+    pub(super) exports: usize,
     /// It answers nothing.
     pub(super) is_silent: bool,
     /// The newest OSD map without which it may not use its capabilities.
@@ -45,11 +64,22 @@ pub(super) struct World {
     pub(super) written: BTreeSet<String>,
     /// Snapshots that the monitor was told to be gone.
     pub(super) removed: BTreeSet<SnapId>,
+    /// The request that has created each inode, by client and number.
+    pub(super) creators: BTreeMap<u64, (u64, u64)>,
 }
 
 impl World {
-    /// A new file system whose server is active.
+    /// A new file system whose server is active, with clients that ask before they act.
     pub(super) fn new(clients: &[u64]) -> Self {
+        World::with_features(clients, u64::MAX - session_features::DELEG_INO)
+    }
+
+    /// The same with clients that create and unlink asynchronously.
+    pub(super) fn asynchronous(clients: &[u64]) -> Self {
+        World::with_features(clients, u64::MAX)
+    }
+
+    fn with_features(clients: &[u64], features: u64) -> Self {
         let mut world = World {
             pool: Pool::default(),
             store: Store::open(START, setup(true)),
@@ -65,12 +95,13 @@ impl World {
             cuts: BTreeMap::new(),
             written: BTreeSet::new(),
             removed: BTreeSet::new(),
+            creators: BTreeMap::new(),
         };
         world.finish();
         world.activate();
         for client in clients {
             world.clients.insert(*client, Client::default());
-            let features = FeatureBits(u64::MAX);
+            let features = FeatureBits(features);
             let open = ClientSession { features, ..ClientSession::new(SessionOp::REQUEST_OPEN, 0) };
             world.send(*client, &open.encode(0));
         }
@@ -154,6 +185,7 @@ impl World {
         let messages: Vec<_> = std::iter::from_fn(|| rank.poll_output()).collect();
         for (to, message) in &messages {
             self.write_data(message);
+            self.take_numbers(*to, message);
             if let Some(answer) = self.clients.entry(*to).or_default().take(message) {
                 let now = self.now;
                 reconnect::handle_message(self.rank(), now, &peer(*to), &answer).unwrap();
@@ -185,6 +217,27 @@ impl World {
         }
     }
 
+    /// A client takes numbers that it is delegated; no inode has two creators.
+    fn take_numbers(&mut self, client: u64, message: &Message) {
+        let reply = (message.kind == ClientReply::KIND).then(|| ClientReply::decode(message));
+        let Some(Ok(ClientReply { op: ClientOp::CREATE, extra, .. })) = reply else { return };
+        let features = self.rank().features_of(client);
+        if extra.is_empty() || features & session_features::DELEG_INO == 0 {
+            return;
+        }
+        let told: CreatedInode = codec::decode_all("created inode", &extra).unwrap();
+        let numbers = told.delegated.iter().flat_map(|(first, count)| *first..first + count);
+        // The last ones, so that few steps use all.
+        let numbers: Vec<u64> = numbers.filter(|number| number % 512 >= 508).collect();
+        let state = self.clients.get_mut(&client).expect("it has a session");
+        state.numbers.extend(numbers);
+        if told.ino != 0 {
+            let creator = (client, message.tid);
+            let first = *self.creators.entry(told.ino).or_insert(creator);
+            assert_eq!(first, creator, "{:x} is the number of two inodes", told.ino);
+        }
+    }
+
     /// No file shows data from before a truncation.
     pub(super) fn check_cuts(&mut self) {
         for ino in self.paths().into_values() {
@@ -210,6 +263,15 @@ impl World {
         let item = |(ino, (cap_id, _))| CapItem { ino, cap_id, mseq: 0, issue_seq: u32::MAX };
         let items = gone.into_iter().map(item).collect();
         self.send(client, &ClientCapRelease { items, ..ClientCapRelease::default() }.encode(0));
+    }
+
+    /// No number that a client may use is that of an inode.
+    pub(super) fn check_numbers(&mut self) {
+        let orphans: Vec<u64> = self.rank().tree().orphans().iter().map(|ino| ino.0).collect();
+        let used = self.paths().into_values().chain(orphans);
+        let delegated = self.rank().delegated_numbers();
+        let both: Vec<_> = used.into_iter().filter(|ino| delegated.contains(ino)).collect();
+        assert!(both.is_empty(), "{both:x?} are used and delegated");
     }
 
     /// Files have their data; an open one without a name may, and `strict` says that there is none.
@@ -310,6 +372,25 @@ impl World {
         self.tid
     }
 
+    /// A client sends a request on which it has acted already, if it can: it has a number for what it
+    /// creates.
+    pub(super) fn ask_asynchronously(&mut self, client: u64, request: ClientRequest) -> bool {
+        let state = self.clients.get_mut(&client).expect("it has a session");
+        let ino = match request.op {
+            ClientOp::CREATE => state.numbers.pop_front(),
+            _ => Some(0),
+        };
+        let Some(ino) = ino else { return false };
+        self.tid += 1;
+        let stamp = UTime { seconds: 100 + self.tid as u32, nanoseconds: 0 };
+        let flags = client_flags::ASYNC;
+        let request = ClientRequest { stamp, uid: 5, gid: 6, flags, ino, ..request };
+        state.sent.push((self.tid, request.clone()));
+        let message = request.encode(0).with_tid(self.tid);
+        self.send(client, &message);
+        true
+    }
+
     /// The server dies; of what is in flight, `stored` says what is stored. A successor opens the rank.
     pub(super) fn crash(&mut self, stored: u64) {
         let mut lost = BTreeSet::new();
@@ -342,8 +423,11 @@ impl World {
 
     /// A client comes back, with a request that was not answered before its claims.
     pub(super) fn claim(&mut self, client: u64) {
-        let state = &self.clients[&client];
-        let resent = state.asked.clone();
+        let state = self.clients.get_mut(&client).expect("it has a session");
+        // Numbers are those of a session with one server.
+        state.numbers.clear();
+        let mut resent: Vec<_> = state.sent.iter().cloned().chain(state.asked.clone()).collect();
+        resent.sort_by_key(|(tid, _)| *tid);
         let claim = |(ino, (cap_id, issued)): (&u64, &(u64, CapBits))| {
             let (cap_id, issued, wanted) = (*cap_id, *issued, *issued);
             let locks = state.locks.get(ino).cloned().unwrap_or_default();
@@ -422,6 +506,21 @@ impl Client {
         self.asked = Some((tid, ClientRequest { ino: 0, ..request }));
     }
 
+    /// The reply to an asynchronous request was lost, if it was the last one.
+    pub(super) fn lose_last_reply(&mut self) {
+        let last = self.answers.last().map(|(tid, _)| *tid);
+        let is_last = |(tid, request): &mut (u64, ClientRequest)| {
+            Some(*tid) == last && request.flags & client_flags::ASYNC != 0
+        };
+        if let Some((tid, request)) = self.early.pop_if(is_last) {
+            self.answers.pop();
+            if request.op == ClientOp::CREATE {
+                self.caps.insert(request.ino, (1, ASSUMED));
+            }
+            self.sent.push((tid, request));
+        }
+    }
+
     /// Takes a message; returns the answer that the server waits for.
     pub(super) fn take(&mut self, message: &Message) -> Option<Message> {
         match message.kind {
@@ -432,10 +531,22 @@ impl Client {
                     self.early.retain(|early| !is_early(&early) || !reply.is_safe);
                     return None;
                 }
-                if let Some((tid, request)) = self.asked.take_if(|asked| is_early(&&*asked)) {
+                let sent = self.sent.extract_if(.., |sent| is_early(&&*sent)).next();
+                let asked = sent.or_else(|| self.asked.take_if(|asked| is_early(&&*asked)));
+                if let Some((tid, request)) = asked {
                     self.answers.push((message.tid, reply.result));
                     self.answered_at = self.barrier;
                     let ino = reply.target.as_ref().map_or(0, |target| target.ino);
+                    let is_create = request.op == ClientOp::CREATE && !reply.extra.is_empty();
+                    assert!(
+                        !is_create || request.ino == 0 || request.ino == ino,
+                        "{ino:x} {request:?}"
+                    );
+                    let cap = reply.target.as_ref().map(|target| target.cap.cap_id);
+                    assert!(
+                        !is_create || request.ino == 0 || cap == Some(1),
+                        "{cap:?} {request:?}"
+                    );
                     if !reply.is_safe {
                         self.early.push((tid, ClientRequest { ino, ..request }));
                     }
@@ -450,7 +561,10 @@ impl Client {
                 let asked = ClientCaps::decode(message).unwrap();
                 self.barrier = self.barrier.max(asked.osd_epoch_barrier);
                 match asked.op {
-                    CapOp::EXPORT => drop(self.caps.remove(&asked.ino)),
+                    CapOp::EXPORT => {
+                        self.exports += 1;
+                        self.caps.remove(&asked.ino);
+                    }
                     CapOp::FLUSH_ACK | CapOp::TRUNC => {}
                     _ => drop(self.caps.insert(asked.ino, (asked.cap_id, asked.caps))),
                 }
