@@ -193,9 +193,9 @@ impl<'a> Subvolumes<'a> {
 
     /// A subvolume that must be there.
     pub(crate) async fn load(&self, group: &str, name: &str) -> Result<Subvolume, Failure> {
-        group_directory(self.tree, group).await.or_else(|failure| match group.is_empty() {
-            true => Err(Failure::missing(format!("subvolume '{name}' does not exist"))),
-            false => Err(failure),
+        group_directory(self.tree, group).await.map_err(|failure| match group.is_empty() {
+            true => Failure::missing(format!("subvolume '{name}' does not exist")),
+            false => failure,
         })?;
         let found = self.find(group, name).await?;
         found.ok_or_else(|| Failure::missing(format!("subvolume '{name}' does not exist")))

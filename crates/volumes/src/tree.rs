@@ -263,12 +263,12 @@ impl Tree {
 
     /// Takes a snapshot of a directory.
     pub(crate) async fn take_snapshot(&self, path: &str, name: &str) -> Result<(), Errno> {
-        self.ask(request(ClientOp::MKSNAP, &format!("{path}//{name}"))).await.map(|_| ())
+        self.ask(request(ClientOp::MKSNAP, format!("{path}//{name}"))).await.map(|_| ())
     }
 
     /// Removes a snapshot of a directory.
     pub(crate) async fn remove_snapshot(&self, path: &str, name: &str) -> Result<(), Errno> {
-        self.ask(request(ClientOp::RMSNAP, &format!("{path}//{name}"))).await.map(|_| ())
+        self.ask(request(ClientOp::RMSNAP, format!("{path}//{name}"))).await.map(|_| ())
     }
 
     /// Names of all snapshots that a directory shows.
