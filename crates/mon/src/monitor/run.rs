@@ -4,14 +4,13 @@
 use super::pipeline::{Rejection, Settled};
 use super::{Input, Monitor, Phase, subscriptions};
 use crate::change::Change;
-use crate::cluster_version::check_served;
 use crate::command::{Answer, Context, Refusal};
 use crate::commands::admission::{self, Admitted};
 use crate::health::{View, health};
 use crate::job::{Channel, CommandJob, Effects, Job, OsdJob};
-use crate::keys;
 use crate::service::{Role, TICK};
 use crate::services::{CHECKS, Core, log_notes, pool_ops, start_run};
+use crate::{cluster_version, keys};
 use control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use engine::{ConnId, Output, Time};
 use types::{Epoch, Errno, OsdId};
@@ -188,7 +187,7 @@ impl Monitor {
 
     fn apply(&mut self, now: Time, events: &[Event]) {
         let mut unreadable = self.state.follow(events);
-        unreadable.extend(check_served(self.settings.served, &self.state).err());
+        unreadable.extend(cluster_version::check_served(self.settings.served, &self.state).err());
         self.services.follow(&self.state);
         if !unreadable.is_empty() {
             self.pipeline.pause_unreadable(now, &unreadable);

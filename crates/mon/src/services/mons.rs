@@ -32,7 +32,7 @@ pub(super) const CATALOG: Catalog = Catalog {
     commands: &[
         Family(4, mon::COMMANDS),
         Family(44, misc::COMMANDS),
-        Family(53, cluster_version::COMMANDS),
+        Family(52, cluster_version::COMMANDS),
     ],
     checks: &[monitors::check, versions::check],
 };

@@ -47,8 +47,8 @@ fn requeue(s: &mut Service<'_>, keys: Vec<u64>) {
             false => dismiss(s, key),
         }
     }
-    // The tids of a client ascend in order of submission. All have begun before those that wait, as for the end
-    // of `premerge`.
+    // The tids of a client ascend in order of submission. All have begun before those that wait, as for
+    // the end of `premerge`.
     requests.sort_unstable();
     requests.into_iter().rev().for_each(|(_, key)| s.group.queues.waiting.push_front(key));
 }
