@@ -26,10 +26,13 @@ impl AuthMode {
     }
 }
 
+/// The data directory if none is named.
+pub(crate) const DATA_DEFAULT: &str = "sepiola-data";
+
 #[derive(Debug, Clone, Args)]
 pub struct DataArgs {
     /// Where the cluster keeps its configuration and data
-    #[arg(long, env = "SEPIOLA_DATA", default_value = "sepiola-data")]
+    #[arg(long, env = "SEPIOLA_DATA", default_value = DATA_DEFAULT)]
     pub data: PathBuf,
 }
 

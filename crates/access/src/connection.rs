@@ -1,5 +1,6 @@
 //! A connection to a cluster, for commands that ask one thing after another.
 
+use crate::args::DATA_DEFAULT;
 use crate::{ClusterArgs, DataDir};
 use anyhow::{Context, Result, anyhow, bail};
 use auth::{Entropy, Keyring};
@@ -177,11 +178,13 @@ pub fn read_conf(path: &Path) -> Result<Conf> {
     Ok(parse_conf(&text))
 }
 
-/// The configuration in the data directory, else that of this machine.
+/// The configuration in the data directory, or that of this machine if none is there and none was named.
 fn conf_path(data: &Path, of_machine: &str) -> PathBuf {
     let of_data = DataDir::new(data).conf();
     let of_machine = PathBuf::from(of_machine);
-    if !of_data.exists() && of_machine.exists() { of_machine } else { of_data }
+    let is_default = data == Path::new(DATA_DEFAULT);
+    let is_of_machine = is_default && !of_data.exists() && of_machine.exists();
+    if is_of_machine { of_machine } else { of_data }
 }
 
 /// Client configuration from the command line and ceph.conf.
@@ -271,17 +274,16 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_of_the_machine_is_read_if_the_data_directory_has_none() {
+    fn the_configuration_of_the_machine_is_read_only_if_no_directory_was_named() {
         let dir = std::env::temp_dir().join(format!("sepiola-conf-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        let (data, machine) = (dir.join("data"), dir.join("ceph.conf"));
+        let machine = dir.join("ceph.conf");
         let of_machine = machine.to_str().unwrap();
-        assert_eq!(conf_path(&data, of_machine), data.join("ceph.conf"));
+        let default = Path::new(DATA_DEFAULT);
+        assert!(conf_path(default, of_machine).ends_with("sepiola-data/ceph.conf"));
         fs::write(&machine, "").unwrap();
-        assert_eq!(conf_path(&data, of_machine), machine);
-        fs::create_dir(&data).unwrap();
-        fs::write(data.join("ceph.conf"), "").unwrap();
-        assert_eq!(conf_path(&data, of_machine), data.join("ceph.conf"));
+        assert_eq!(conf_path(default, of_machine), machine);
+        assert_eq!(conf_path(&dir.join("data"), of_machine), dir.join("data/ceph.conf"));
         fs::remove_dir_all(&dir).unwrap();
     }
 

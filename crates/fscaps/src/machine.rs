@@ -248,7 +248,9 @@ impl LockMachine {
     fn hold(&mut self, issue: &Issue) -> Option<()> {
         let session = self.sessions.get_mut(issue.client)?;
         let is_full = self.pressure.is_full || session.caps.len() >= self.settings.session_caps_max;
-        if is_full && !session.caps.contains(&issue.ino) {
+        // A capability that the client assumes is there whatever the bound: without it, what the client says
+        // of its file would be ignored, also by fsync.
+        if is_full && !issue.is_assumed && !session.caps.contains(&issue.ino) {
             return None;
         }
         session.recent += u64::from(session.caps.insert(issue.ino));
@@ -263,8 +265,8 @@ impl LockMachine {
         });
         held.allow(issue.allowed);
         held.want(held.wanted() | issue.wanted);
-        held.may_delegate = issue.may_delegate;
-        if issue.may_delegate {
+        held.may_delegate = issue.may_delegate && !is_full;
+        if held.may_delegate {
             self.delegating.insert(issue.ino);
         }
         Some(())

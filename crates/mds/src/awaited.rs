@@ -10,10 +10,10 @@ use wire::{ClaimedCap, ClaimedRealm};
 /// The state lasts at least this long: clients must see it, or they close their sessions.
 const SHOWN: Duration = Duration::from_millis(500);
 /// Messages of clients that wait. A client that sends more loses its session.
-const PARKED_MAX: usize = 20_000;
+const PARKED_MAX: usize = 200_000;
 /// Claims of inodes that are not there, and that requests may create. A client that sends more loses its
 /// session.
-const EARLY_CLAIMS_MAX: usize = 20_000;
+const EARLY_CLAIMS_MAX: usize = 200_000;
 /// Inodes, and realms, of a client of which the realm is noted.
 const KNOWN_MAX: usize = 100_000;
 

@@ -432,7 +432,14 @@ impl Planner<'_> {
         let (from, ino) = self.entry(&request.path2)?;
         let operation = Operation::Rename { from: from.clone(), to: to.clone() };
         let plan = Plan::change(operation, to, ino).with_entry(&from);
-        Ok(plan.with_link(ino).with_link(replaced))
+        let plan = plan.with_link(ino).with_link(replaced);
+        // Whether a directory is empty must be known, as for its removal.
+        let is_directory =
+            |ino: &Ino| self.tree.get(*ino).is_some_and(|inode| inode.is_directory());
+        Ok(match replaced.filter(is_directory) {
+            Some(replaced) => plan.with(replaced, Access::read(Groups::FILE)),
+            None => plan,
+        })
     }
 
     fn setattr(&self, request: &ClientRequest) -> Result<Plan, Errno> {

@@ -336,6 +336,11 @@ impl Rank {
             && (request.has_early_reply() || self.tree.get(Ino(created)).is_none())
         {
             self.sessions.counted.replies += 1;
+            if asynchronous::lacks_inode(&request) {
+                let gone = Errno::STALE.negative();
+                let reply = ClientReply::plain(request.op, gone, self.map.epoch);
+                return self.send(client, reply.encode(0).with_tid(tid));
+            }
             let extra = self.created(client, created, Vec::new());
             let reply = ClientReply::plain(request.op, 0, self.map.epoch);
             return self.send(client, ClientReply { extra, ..reply }.encode(0).with_tid(tid));

@@ -105,7 +105,8 @@ impl Orders {
                 if self.orders.len() >= ORDERS_MAX {
                     return vec![(job, Outcome::Busy)];
                 }
-                self.last_id += 1;
+                // Ids of another leader's orders, whose outcomes may come late, are of another time.
+                self.last_id = (self.last_id + 1).max(now.0);
                 let order = Order { job, content, stirs, since: now, is_taken: false };
                 self.orders.insert(self.last_id, order);
             }
@@ -119,12 +120,14 @@ impl Orders {
                 self.takers.push_back(Taker { worker, job, since: now });
             }
             (Note::Done { worker, id, answer }, _) => {
-                self.trusts(now, &worker);
-                if let Some(order) = self.orders.remove(&id) {
-                    order
-                        .stirs
-                        .into_iter()
-                        .for_each(|fs| *self.work.stirred.entry(fs).or_default() += 1);
+                // The outcome of a worker that is not trusted any more does not count: the next one has its
+                // orders.
+                let is_trusted = self.trusts(now, &worker);
+                let is_taken = self.orders.get(&id).is_some_and(|order| order.is_taken);
+                let known = Some(id).filter(|_| is_trusted && is_taken);
+                if let Some(order) = known.and_then(|id| self.orders.remove(&id)) {
+                    let stirred = &mut self.work.stirred;
+                    order.stirs.into_iter().for_each(|fs| *stirred.entry(fs).or_default() += 1);
                     return vec![(order.job, Outcome::Answer(answer))];
                 }
             }
@@ -249,8 +252,13 @@ mod tests {
         answered.into_iter().map(|(job, outcome)| (job.conn.0, outcome)).collect()
     }
 
-    fn given(id: u64, name: &str) -> Outcome {
-        Outcome::Order(json!({ "id": id, "order": name }))
+    /// The id of the first order of a second.
+    fn id(second: u64) -> u64 {
+        at(second).0
+    }
+
+    fn given(second: u64, name: &str) -> Outcome {
+        Outcome::Order(json!({ "id": id(second), "order": name }))
     }
 
     #[test]
@@ -259,8 +267,9 @@ mod tests {
         assert_eq!(take(&mut orders, 1, "a", 7), []);
         assert_eq!(order(&mut orders, 1, "x"), [(7, given(1, "x"))]);
         orders.check_invariants();
-        assert_eq!(done(&mut orders, 2, "a", 1), [(1, Outcome::Answer(Answer::said("done")))]);
-        assert_eq!(done(&mut orders, 2, "a", 1), [], "an outcome counts once");
+        let answer = Outcome::Answer(Answer::said("done"));
+        assert_eq!(done(&mut orders, 2, "a", id(1)), [(1, answer)]);
+        assert_eq!(done(&mut orders, 2, "a", id(1)), [], "an outcome counts once");
         assert_eq!(orders.work().stirred(1), 1);
     }
 
@@ -277,6 +286,23 @@ mod tests {
         assert_eq!(take(&mut orders, later, "b", 8), [(8, given(1, "x"))]);
         assert_eq!(take(&mut orders, later, "b", 8), [(8, given(2, "y"))]);
         orders.check_invariants();
+    }
+
+    #[test]
+    fn a_late_outcome_answers_no_other_command() {
+        let mut orders = Orders::default();
+        assert_eq!(take(&mut orders, 1, "a", 7), []);
+        assert_eq!(order(&mut orders, 1, "x"), [(7, given(1, "x"))]);
+        orders.depose();
+        assert_eq!(
+            order(&mut orders, 2, "y"),
+            [],
+            "the next leader's, after it was led away and back"
+        );
+        assert_eq!(done(&mut orders, 3, "a", id(1)), []);
+        // An order that was not handed out has no outcome.
+        assert_eq!(done(&mut orders, 3, "a", id(2)), []);
+        assert_eq!(take(&mut orders, 3, "a", 7), [(7, given(2, "y"))]);
     }
 
     #[test]

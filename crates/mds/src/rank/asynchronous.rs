@@ -146,12 +146,22 @@ pub(super) fn delegate(rank: &mut Rank, client: u64) -> Vec<(u64, u64)> {
     vec![(first, count)]
 }
 
-/// A client was shut out. It may have written files of which the server has not heard: the first objects of
-/// its unused numbers are removed, by the layout of files below directories without one.
-pub(super) fn abandon_numbers(rank: &mut Rank, client: u64) {
+/// Whether a completed request, whose inode is gone, is answered with an error: Linux waits for the inode of a
+/// create on which it has acted, or for an error.
+pub(super) fn lacks_inode(request: &ClientRequest) -> bool {
+    request.op == ClientOp::CREATE && request.is_asynchronous() && !request.has_early_reply()
+}
+
+/// Numbers that a client may have used for files of which the server has not heard.
+pub(super) fn unused_numbers(rank: &Rank, client: u64) -> Vec<u64> {
     let session = rank.sessions.get(client).filter(|session| session.is_asynchronous());
     let numbers = session.map(|session| session.image().delegated.numbers().collect());
-    let numbers: Vec<u64> = numbers.unwrap_or_default();
+    numbers.unwrap_or_default()
+}
+
+/// A client was shut out. It may have written files of which the server has not heard: the first objects of
+/// its unused numbers are removed, by the layout of files below directories without one.
+pub(super) fn abandon_numbers(rank: &mut Rank, numbers: Vec<u64>) {
     let layout = rank.map.layout.clone();
     let snaps = snap_context(&rank.tree, Ino::ROOT);
     for number in numbers {

@@ -55,8 +55,10 @@ pub(crate) fn evicted(rank: &mut Rank, client: u64, addrs: &EntityAddrVec, epoch
     // It may have written up to the ends of its ranges.
     rank.sessions.counted.evictions += 1;
     rank.caps.leave_ranges(client);
-    asynchronous::abandon_numbers(rank, client);
+    // A successor that finds the session finds its numbers unused, too: they are purged behind its end.
+    let numbers = asynchronous::unused_numbers(rank, client);
     client_sessions::close(rank, client, 0);
+    asynchronous::abandon_numbers(rank, numbers);
     if rank.awaited.is_none() {
         rank.settle();
     }

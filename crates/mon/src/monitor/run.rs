@@ -214,8 +214,8 @@ impl Monitor {
             self.send(conn, message);
         }
         if let Some(note) = effects.order_note {
-            let job = effects.deferred.map(|job| *job);
-            self.on_services(now, |services, cx| services.volumes.note(cx, note, job));
+            let (job, leads) = (effects.deferred.map(|job| *job), self.leads());
+            self.on_services(now, |services, cx| services.volumes.note(cx, note, job, leads));
         }
     }
 

@@ -32,8 +32,12 @@ impl VolumesService {
     }
 
     /// Performs what a command wants of the orders. `job` is the command, if it is answered later.
-    pub fn note(&mut self, cx: &mut Cx<'_>, note: Note, job: Option<CommandJob>) {
-        let answered = self.orders.note(cx.now, note, job);
+    pub fn note(&mut self, cx: &mut Cx<'_>, note: Note, job: Option<CommandJob>, leads: bool) {
+        let mut answered = self.orders.note(cx.now, note, job);
+        if !leads {
+            // No worker asks this monitor.
+            answered.extend(self.orders.depose());
+        }
         answer(cx, answered);
     }
 }

@@ -35,6 +35,9 @@ pub(crate) struct Env {
     pub options: Options,
     pub stage: Stage,
     /// The reason for which the OSD is out of service, and what an administrator can do.
+    /// Set if this OSD has skipped maps while it was up, until it is marked down: the others know nothing of
+    /// the intervals that its groups have begun therefore.
+    pub has_skipped_maps: bool,
     pub failure: Option<String>,
     /// Time of the present input.
     pub now: Time,
@@ -51,6 +54,7 @@ impl Env {
             running: Running::default(),
             options: Options::default(),
             stage: Stage::Loading,
+            has_skipped_maps: false,
             failure: None,
             now: Time::ZERO,
             load: CoreLoad::default(),

@@ -69,7 +69,15 @@ impl Osd {
                 self.shared.monitor.booted();
                 tracing::info!(%osd, %epoch, "up");
             }
+            // With unchanged members, no other one begins an interval, and messages of theirs would be
+            // ignored for ever. Marked down and up, it begins one with them.
+            (Stage::Up, true) => {
+                let has_groups = self.hosted.groups().iter().next().is_some();
+                shared.env.has_skipped_maps |= has_groups && shared.maps.is_gap();
+                shared.monitor.leave(cx!(shared));
+            }
             (Stage::Up, false) => {
+                shared.env.has_skipped_maps = false;
                 tracing::warn!(%osd, "marked down although alive; booting again");
                 sessions::leave_peers(&mut self.hosted, &mut self.shared);
                 self.shared.env.stage = Stage::Booting;

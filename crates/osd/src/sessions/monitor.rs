@@ -212,9 +212,12 @@ impl MonitorLink {
         }
     }
 
-    /// Asks, if this OSD has failed, to be marked down and dead: its leases need not be waited for.
+    /// Asks to be marked down, if this OSD has skipped maps, or has failed: then it is also dead, and its
+    /// leases need not be waited for.
     pub fn leave(&self, cx: &mut Cx<'_>) {
-        let Some(conn) = self.conn().filter(|_| cx.env.stage == Stage::Failed) else { return };
+        let has_failed = cx.env.stage == Stage::Failed;
+        let leaves = has_failed || cx.env.has_skipped_maps;
+        let Some(conn) = self.conn().filter(|_| leaves) else { return };
         let leave = OsdMarkMeDown {
             version: cx.map.epoch.0.into(),
             fsid: cx.env.config.fsid,
@@ -222,7 +225,7 @@ impl MonitorLink {
             target_addrs: cx.env.config.addrs.clone(),
             epoch: cx.map.epoch,
             request_ack: false,
-            down_and_dead: true,
+            down_and_dead: has_failed,
         };
         cx.out.send(conn, leave.encode(SUPPORTED));
     }

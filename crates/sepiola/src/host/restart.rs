@@ -42,9 +42,11 @@ pub fn restart(args: &RestartArgs) -> Result<()> {
     cluster.wait("the cluster cannot do without them yet", |cluster| {
         cluster.obstacle(&osds, &monitors)
     })?;
-    cluster.set_noout(&osds, true)?;
-    let restarted = cluster.restart(&daemons, &osds, &monitors);
-    let cleared = cluster.set_noout(&osds, false);
+    // Flags of an administrator stay.
+    let unflagged = cluster.without_noout(&osds)?;
+    let flagged = cluster.set_noout(&unflagged, true);
+    let restarted = flagged.and_then(|()| cluster.restart(&daemons, &osds, &monitors));
+    let cleared = cluster.set_noout(&unflagged, false);
     restarted?;
     cleared?;
     println!("restarted; all groups are clean");
@@ -125,6 +127,18 @@ impl Cluster {
     fn unclean(&mut self) -> Result<Option<String>> {
         let stat = self.registry.ask_json(&json!({ "prefix": "pg stat", "format": "json" }))?;
         Ok(unclean_groups(&stat))
+    }
+
+    /// The OSDs that do not have the flag `noout`.
+    fn without_noout(&mut self, osds: &[String]) -> Result<Vec<String>> {
+        let dump = self.registry.ask_json(&json!({ "prefix": "osd dump", "format": "json" }))?;
+        let all = dump["osds"].as_array().context("'osd dump' lists no OSDs")?;
+        let has_flag = |osd: &&Value| {
+            osd["state"].as_array().is_some_and(|state| state.iter().any(|flag| flag == "noout"))
+        };
+        let flagged: Vec<String> =
+            all.iter().filter(has_flag).map(|osd| osd["osd"].to_string()).collect();
+        Ok(osds.iter().filter(|osd| !flagged.contains(osd)).cloned().collect())
     }
 
     fn set_noout(&mut self, osds: &[String], on: bool) -> Result<()> {

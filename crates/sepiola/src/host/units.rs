@@ -51,11 +51,12 @@ impl std::fmt::Display for Daemon {
     }
 }
 
-/// The daemons whose units run or have failed, in the order in which they are restarted.
+/// The daemons whose units run, in the order in which they are restarted. One that has failed is not
+/// restarted: its OSD may have been replaced.
 pub fn daemons() -> Result<Vec<Daemon>> {
     let mut command = Command::new("systemctl");
     command.args(["list-units", "--type=service", "--plain", "--no-legend", "--no-pager"]);
-    command.args(["--state=active,activating,reloading,failed", "sepiola-*"]);
+    command.args(["--state=active,activating,reloading", "sepiola-*"]);
     let output = command.output().context("running systemctl; this machine has no systemd?")?;
     if !output.status.success() {
         bail!("systemctl list-units: {}", String::from_utf8_lossy(&output.stderr).trim());
@@ -89,7 +90,7 @@ mod tests {
     #[test]
     fn units_are_listed_with_monitors_first() {
         let listed = "sepiola-osd@10.service loaded active running Sepiola OSD 10\n\
-                      sepiola-osd@2.service loaded failed failed Sepiola OSD 2\n\
+                      sepiola-osd@2.service loaded active running Sepiola OSD 2\n\
                       sepiola-mon@a.service loaded active running Sepiola monitor a\n\
                       sepiola-exporter.service loaded active running something else\n";
         let names: Vec<String> = parse(listed).iter().map(Daemon::to_string).collect();

@@ -534,7 +534,12 @@ impl Client {
                 let sent = self.sent.extract_if(.., |sent| is_early(&&*sent)).next();
                 let asked = sent.or_else(|| self.asked.take_if(|asked| is_early(&&*asked)));
                 if let Some((tid, request)) = asked {
-                    self.answers.push((message.tid, reply.result));
+                    // It was executed, and its inode is gone.
+                    let is_gone = reply.result == Errno::STALE.negative()
+                        && request.is_asynchronous()
+                        && request.op == ClientOp::CREATE;
+                    let result = if is_gone { 0 } else { reply.result };
+                    self.answers.push((message.tid, result));
                     self.answered_at = self.barrier;
                     let ino = reply.target.as_ref().map_or(0, |target| target.ino);
                     let is_create = request.op == ClientOp::CREATE && !reply.extra.is_empty();
