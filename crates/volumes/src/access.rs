@@ -115,15 +115,64 @@ async fn command(all: &Subvolumes<'_>, command: Value) -> Result<Bytes, Failure>
     ran.map_err(|(errno, text)| Failure::new(errno, text))
 }
 
+/// The parts of the capabilities for a service.
+fn parts(caps: &str) -> impl Iterator<Item = &str> {
+    caps.split(',').map(str::trim).filter(|part| !part.is_empty())
+}
+
+/// The capabilities for a service.
+fn caps_for<'a>(caps: &'a Map<String, Value>, service: &str) -> &'a str {
+    caps.get(service).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Capabilities as commands to the monitors have them. Services without any are left out.
+fn arguments(caps: &Map<String, Value>) -> Vec<&str> {
+    let pairs = caps.iter().map(|(service, text)| [service, text.as_str().unwrap_or_default()]);
+    pairs.filter(|[_, text]| !text.is_empty()).flatten().collect()
+}
+
 /// Capabilities without some and with another one.
 fn changed(former: &str, without: &[String], with: Option<&str>) -> String {
-    let mut parts: Vec<&str> = former
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty() && !without.iter().any(|gone| gone == part))
-        .collect();
-    parts.extend(with.filter(|new| !parts.contains(new)));
-    parts.join(", ")
+    let mut kept: Vec<&str> =
+        parts(former).filter(|part| !without.iter().any(|gone| gone == part)).collect();
+    kept.extend(with.filter(|new| !kept.contains(new)));
+    kept.join(", ")
+}
+
+/// Level and path of a capability at a server.
+fn level_and_path(part: &str) -> (&str, &str) {
+    let mut words = part.split_whitespace().skip(1);
+    let level = words.next().unwrap_or_default();
+    let path = words.find_map(|word| word.strip_prefix("path=")).unwrap_or_default();
+    (level, path.trim_matches('"'))
+}
+
+/// Whether a capability at OSDs may be needed by one of those at a server. A namespace belongs to one
+/// subvolume, but a pool as a whole to many. Levels that are not given here may need any.
+fn is_needed(osd: &str, mds: &[&str]) -> bool {
+    let level = level_and_path(osd).0;
+    let needs = |other: &str| other == level || !["r", "rw"].contains(&other);
+    !osd.contains(" namespace=") && mds.iter().any(|part| needs(level_and_path(part).0))
+}
+
+/// Capabilities of an entity with those for a subvolume, in place of those of the other level.
+fn with_access(
+    former: &Map<String, Value>,
+    [mds, osd]: [String; 2],
+    other: [String; 2],
+) -> Map<String, Value> {
+    let had_other = parts(caps_for(former, "mds")).any(|part| part == other[0]);
+    let is_rest = |part: &&str| *part != mds && *part != other[0];
+    let rest: Vec<&str> = parts(caps_for(former, "mds")).filter(is_rest).collect();
+    let is_gone = had_other && !is_needed(&other[1], &rest);
+    let gone = if is_gone { &other[1..] } else { &[] };
+    let mon = caps_for(former, "mon");
+    let mon = if mon.is_empty() { "allow r" } else { mon };
+    let mut new = former.clone();
+    new.insert("mon".to_owned(), json!(mon));
+    new.insert("mds".to_owned(), json!(changed(caps_for(former, "mds"), &other[..1], Some(&mds))));
+    new.insert("osd".to_owned(), json!(changed(caps_for(former, "osd"), gone, Some(&osd))));
+    new
 }
 
 async fn authorize(all: &Subvolumes<'_>, subvolume: &Subvolume, id: &str) -> Outcome {
@@ -148,20 +197,12 @@ async fn authorize(all: &Subvolumes<'_>, subvolume: &Subvolume, id: &str) -> Out
     }
     let stat = all.content(subvolume).await?;
     note(all, subvolume, id, tenant, Some(level)).await?;
-    let [mds, osd] = caps(all, subvolume, &stat, level);
+    let own = caps(all, subvolume, &stat, level);
     let other = caps(all, subvolume, &stat, if level == "r" { "rw" } else { "r" });
-    let former = former.unwrap_or_default();
-    let of = |service: &str| former.get(service).and_then(Value::as_str).unwrap_or_default();
-    let mon = if of("mon").is_empty() { "allow r" } else { of("mon") };
     let entity = format!("client.{id}");
-    let new = [
-        ("mon", mon.to_owned()),
-        ("mds", changed(of("mds"), &other[..1], Some(&mds))),
-        ("osd", changed(of("osd"), &other[1..], Some(&osd))),
-    ];
-    let caps: Vec<&str> = new.iter().flat_map(|(key, value)| [*key, value.as_str()]).collect();
-    let prefix = if former.is_empty() { "auth get-or-create" } else { "auth caps" };
-    command(all, json!({ "prefix": prefix, "entity": entity, "caps": caps })).await?;
+    let prefix = if former.is_none() { "auth get-or-create" } else { "auth caps" };
+    let new = with_access(&former.unwrap_or_default(), own, other);
+    command(all, json!({ "prefix": prefix, "entity": entity, "caps": arguments(&new) })).await?;
     let get = json!({ "prefix": "auth get-key", "entity": entity, "format": "plain" });
     let key = command(all, get).await?;
     Ok(Printed::text(String::from_utf8_lossy(&key).trim()))
@@ -214,6 +255,62 @@ async fn note(
     all.tree().sync().await.during(|| "storing who may use a subvolume".to_owned())
 }
 
+/// Whether capabilities allow no more than to reach the monitors.
+fn is_worthless(caps: &Map<String, Value>) -> bool {
+    matches!(arguments(caps)[..], [] | ["mon", "allow r"])
+}
+
+/// Whether a capability at a server is for a subvolume: for its content, or one that it had before.
+fn is_for(subvolume: &Subvolume, part: &str) -> bool {
+    let (path, directory) = (level_and_path(part).1, format!("/{}", subvolume.directory()));
+    let below = path.strip_prefix(&directory);
+    let is_content = !subvolume.content().is_empty()
+        && path.strip_prefix('/').is_some_and(|path| path == subvolume.content());
+    is_content || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Capabilities at OSDs that were given with one at a server. If the content is gone, its pool and its
+/// namespace are not known, so it is those of all pools and of the namespaces that it may have had.
+fn paired(
+    all: &Subvolumes<'_>,
+    subvolume: &Subvolume,
+    stat: Option<&InodeStat>,
+    mds: &str,
+) -> Vec<String> {
+    let (level, path) = level_and_path(mds);
+    if let Some(stat) = stat.filter(|_| path.trim_start_matches('/') == subvolume.content()) {
+        return caps(all, subvolume, stat, level)[1..].to_vec();
+    }
+    let id = path.rsplit('/').next().unwrap_or_default();
+    let name = if subvolume.group.is_empty() { &subvolume.name } else { id };
+    let pools = all.order().volume.data_pools.iter().map(|pool| &pool.name);
+    let both = |pool| {
+        let whole = format!("allow {level} pool={pool}");
+        [format!("{whole} namespace=fsvolumens_{name}"), whole]
+    };
+    pools.flat_map(both).collect()
+}
+
+/// Capabilities of an entity without those for a subvolume; `None` if it has none for it.
+fn without_access(
+    all: &Subvolumes<'_>,
+    subvolume: &Subvolume,
+    stat: Option<&InodeStat>,
+    former: &Map<String, Value>,
+) -> Option<Map<String, Value>> {
+    let (gone, rest): (Vec<&str>, Vec<&str>) =
+        parts(caps_for(former, "mds")).partition(|part| is_for(subvolume, part));
+    if gone.is_empty() {
+        return None;
+    }
+    let osd = gone.iter().flat_map(|part| paired(all, subvolume, stat, part));
+    let osd: Vec<String> = osd.filter(|osd| !is_needed(osd, &rest)).collect();
+    let mut left = former.clone();
+    left.insert("mds".to_owned(), json!(rest.join(", ")));
+    left.insert("osd".to_owned(), json!(changed(caps_for(former, "osd"), &osd, None)));
+    Some(left)
+}
+
 async fn deauthorize(all: &Subvolumes<'_>, subvolume: &Subvolume, id: &str) -> Outcome {
     let known = read(all, &paths::used_by(id)).await?.unwrap_or_default();
     let is_known = known["subvolumes"].get(name_of(subvolume)).is_some();
@@ -221,24 +318,21 @@ async fn deauthorize(all: &Subvolumes<'_>, subvolume: &Subvolume, id: &str) -> O
         // As in Ceph: the command may be a repeated one.
         return Ok(Printed::none());
     }
-    if let (Some(former), Ok(stat)) = (entity(all, id).await?, all.content(subvolume).await) {
-        let (read, write) = (caps(all, subvolume, &stat, "r"), caps(all, subvolume, &stat, "rw"));
-        let of = |service: &str| former.get(service).and_then(Value::as_str).unwrap_or_default();
-        let mds = changed(of("mds"), &[read[0].clone(), write[0].clone()], None);
-        let osd = match mds.is_empty() {
-            true => String::new(),
-            false => of("osd").to_owned(),
+    if let Some(former) = entity(all, id).await? {
+        let stat = match all.content(subvolume).await {
+            Err(Failure { errno: Errno::NOENT, .. }) => None,
+            found => Some(found?),
         };
-        let entity = format!("client.{id}");
-        let new = match mds.is_empty() {
-            true => json!({ "prefix": "auth rm", "entity": entity }),
-            false => {
-                let mon = if of("mon").is_empty() { "allow r" } else { of("mon") };
-                let caps = ["mon", mon, "mds", &mds, "osd", &osd];
-                json!({ "prefix": "auth caps", "entity": entity, "caps": caps })
-            }
-        };
-        command(all, new).await?;
+        if let Some(left) = without_access(all, subvolume, stat.as_ref(), &former) {
+            let entity = format!("client.{id}");
+            let new = match is_worthless(&left) {
+                true => json!({ "prefix": "auth rm", "entity": entity }),
+                false => {
+                    json!({ "prefix": "auth caps", "entity": entity, "caps": arguments(&left) })
+                }
+            };
+            command(all, new).await?;
+        }
     }
     note(all, subvolume, id, None, None).await?;
     Ok(Printed::none())
@@ -246,6 +340,10 @@ async fn deauthorize(all: &Subvolumes<'_>, subvolume: &Subvolume, id: &str) -> O
 
 /// Ends the sessions of an entity that has mounted the subvolume, and puts their clients on the blocklist.
 async fn evict(all: &Subvolumes<'_>, subvolume: &Subvolume, id: &str) -> Outcome {
+    if subvolume.content().is_empty() {
+        // An empty path would be the root, and all clients of the entity are below it.
+        return Err(subvolume.has_no_content());
+    }
     let steps = all.tree().steps();
     let ask = json!({ "prefix": "session ls", "format": "json" });
     let failed = |(errno, text): (Errno, String)| {
@@ -280,6 +378,51 @@ mod tests {
         assert_eq!(changed(both, &gone, Some("allow rw path=/b")), "allow rw path=/b");
         assert_eq!(changed(both, &gone, None), "allow rw path=/b");
         assert_eq!(changed("allow r path=/a", &gone, None), "");
+    }
+
+    fn rights(mds: &str, osd: &str) -> Map<String, Value> {
+        let caps = json!({ "mds": mds, "mgr": "allow r", "mon": "allow r", "osd": osd });
+        caps.as_object().cloned().unwrap()
+    }
+
+    fn pair(level: &str, path: &str, pool: &str) -> [String; 2] {
+        [format!("allow {level} path={path}"), format!("allow {level} pool={pool}")]
+    }
+
+    #[test]
+    fn another_level_takes_no_rights_of_other_subvolumes() {
+        let (own, other) = (pair("r", "/b", "x"), pair("rw", "/b", "x"));
+        let former = rights("allow rw path=/a", "allow rw pool=x");
+        let both = "allow rw pool=x, allow r pool=x";
+        let new = rights("allow rw path=/a, allow r path=/b", both);
+        assert_eq!(with_access(&former, own.clone(), other.clone()), new);
+        let former = rights("allow rw path=/a, allow rw path=/b", "allow rw pool=x");
+        assert_eq!(with_access(&former, own.clone(), other.clone()), new);
+        let former = rights("allow rw path=/b", "allow rw pool=x");
+        let new = rights("allow r path=/b", "allow r pool=x");
+        assert_eq!(with_access(&former, own.clone(), other.clone()), new);
+        let former = rights("allow r path=/a, allow rw path=/b", "allow r pool=x, allow rw pool=x");
+        let new = rights("allow r path=/a, allow r path=/b", "allow r pool=x");
+        assert_eq!(with_access(&former, own, other), new);
+    }
+
+    #[test]
+    fn a_namespace_is_needed_by_its_subvolume_alone() {
+        assert!(is_needed("allow rw pool=x", &["allow rw path=/a"]));
+        assert!(is_needed("allow rw pool=x", &["allow *"]));
+        assert!(!is_needed("allow rw pool=x", &["allow r path=/a"]));
+        assert!(!is_needed("allow rw pool=x namespace=n", &["allow rw path=/a"]));
+    }
+
+    #[test]
+    fn a_key_that_allows_no_more_than_to_reach_the_monitors_is_worthless() {
+        let mut caps = rights("", "");
+        assert!(!is_worthless(&caps));
+        caps.remove("mgr");
+        assert!(is_worthless(&caps));
+        caps.insert("mon".to_owned(), json!("allow *"));
+        assert!(!is_worthless(&caps));
+        assert!(is_worthless(&Map::new()));
     }
 
     #[test]

@@ -136,7 +136,9 @@ async fn copy(all: &Subvolumes<'_>, id: &str) -> Result<(), Failure> {
         Err(failure) => {
             clone.set_state(FAILED);
             clone.metadata.set(FAILURE, "errno", failure.errno.0.to_string());
-            clone.metadata.set(FAILURE, "error_msg", failure.text);
+            // Names of files are part of it, and may have ends of lines.
+            let text: Vec<&str> = failure.text.split_whitespace().collect();
+            clone.metadata.set(FAILURE, "error_msg", text.join(" "));
         }
     }
     let listed = clone.clone();

@@ -16,6 +16,8 @@ use wire::InodeStat;
 const VERSION: &str = "2";
 /// Permissions of the metadata's file.
 const METADATA_MODE: u32 = 0o640;
+/// Bytes of a name in a directory.
+const NAME_MAX: usize = 255;
 pub(crate) const COMPLETE: &str = "complete";
 pub(crate) const RETAINED: &str = "snapshot-retained";
 pub(crate) const PENDING: &str = "pending";
@@ -37,6 +39,20 @@ pub(crate) struct Subvolume {
 }
 
 impl Subvolume {
+    /// One that is not stored yet.
+    pub(crate) fn new(group: &str, name: &str) -> Result<Self, Failure> {
+        // The file of its users is written under this name and renamed.
+        let longest = format!("{}.tmp", paths::users_of(group, name));
+        if longest.len() - paths::PREFIX.len() - 1 > NAME_MAX {
+            let text = format!(
+                "the names of subvolume '{name}' and of its group are too long together: choose shorter ones"
+            );
+            return Err(Failure::new(Errno::NAMETOOLONG, text));
+        }
+        let (group, name) = (group.to_owned(), name.to_owned());
+        Ok(Subvolume { group, name, metadata: Metadata::default() })
+    }
+
     /// The directory with its metadata.
     pub(crate) fn directory(&self) -> String {
         paths::subvolume(&self.group, &self.name)
@@ -57,6 +73,11 @@ impl Subvolume {
     /// The directory with its content, without a slash before it.
     pub(crate) fn content(&self) -> &str {
         self.metadata.get(GLOBAL, "path").unwrap_or_default().trim_start_matches('/')
+    }
+
+    /// The failure of what needs a content.
+    pub(crate) fn has_no_content(&self) -> Failure {
+        Failure::missing(format!("mount path missing for subvolume '{}'", self.name))
     }
 
     /// Name of the content's directory.
@@ -209,10 +230,12 @@ impl<'a> Subvolumes<'a> {
     /// Attributes of a subvolume's content.
     pub(crate) async fn content(&self, subvolume: &Subvolume) -> Result<InodeStat, Failure> {
         let path = subvolume.content();
+        if path.is_empty() {
+            // An empty path would be the root.
+            return Err(subvolume.has_no_content());
+        }
         let found = self.tree.find(path).await.during(|| format!("looking at /{path}"))?;
-        found.ok_or_else(|| {
-            Failure::missing(format!("mount path missing for subvolume '{}'", subvolume.name))
-        })
+        found.ok_or_else(|| subvolume.has_no_content())
     }
 
     /// Stores a subvolume's metadata.
@@ -223,6 +246,12 @@ impl<'a> Subvolumes<'a> {
             let text =
                 format!("/{path} would have more than {BYTES_MAX} bytes: remove some of its keys");
             return Err(Failure::new(Errno::FBIG, text));
+        }
+        if !subvolume.metadata.is_read_from(&text) {
+            let text = format!(
+                "/{path} would not be read as it is written: a key or value is not plain text"
+            );
+            return Err(Failure::invalid(text));
         }
         let stored = self.tree.replace(&path, Bytes::from(text), METADATA_MODE).await;
         stored.during(|| format!("writing /{path}"))
@@ -280,7 +309,8 @@ impl<'a> Subvolumes<'a> {
         let target = format!("{}/{}", paths::TRASH, self.tree.steps().inputs().ids[1]);
         let users = paths::users_of(&subvolume.group, &subvolume.name);
         match self.tree.unlink(&users).await {
-            Ok(()) | Err(Errno::NOENT) => {}
+            // A file whose name is too long was never made.
+            Ok(()) | Err(Errno::NOENT | Errno::NAMETOOLONG) => {}
             Err(errno) => return Err(errno).during(step),
         }
         self.tree.rename(subvolume.directory(), &target).await.during(step)

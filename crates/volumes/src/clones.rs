@@ -9,7 +9,7 @@ use crate::attributes::{self, Wanted};
 use crate::catalog::{CANCELED, FAILED, PENDING, Subvolume, Subvolumes};
 use crate::failure::{During, Failure};
 use crate::listing::existing;
-use crate::metadata::{CLONES, FAILURE, Metadata, SOURCE};
+use crate::metadata::{CLONES, FAILURE, SOURCE};
 use crate::order::{Order, Outcome, Printed, unknown};
 use crate::paths;
 use crate::tree::{Attributes, Tree, is_directory};
@@ -131,11 +131,8 @@ async fn make(
     content: &InodeStat,
 ) -> Result<Subvolume, Failure> {
     let order: &Order = all.order();
-    let mut clone = Subvolume {
-        group: order.text("target_group_name").to_owned(),
-        name: order.text("target_sub_name").to_owned(),
-        metadata: Metadata::default(),
-    };
+    let (group, name) = (order.text("target_group_name"), order.text("target_sub_name"));
+    let mut clone = Subvolume::new(group, name)?;
     let path = all.make_content(&clone, 0o755).await?;
     match order.pool_layout()? {
         Some(_) => Wanted::of(order)?.apply(all.tree(), order, &path, false).await?,
@@ -222,6 +219,7 @@ pub(crate) async fn pending(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metadata::Metadata;
 
     #[test]
     fn the_status_is_that_of_ceph() {

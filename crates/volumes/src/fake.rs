@@ -5,6 +5,7 @@ use crate::procedure::{Inputs, Procedure, Request, Response};
 use crate::{Job, Pool, scan};
 use bytes::Bytes;
 use fsclient::{Answer, Call};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use types::{Errno, PoolId, SnapId, UTime, Uuid};
 use wire::client_reply::{DirectoryEntry, DirectoryPage};
@@ -37,6 +38,8 @@ pub(crate) struct Fake {
     ids: u8,
     /// Commands to the monitors.
     pub(crate) commands: Vec<String>,
+    /// Capabilities of each entity that there is; `None` if there is none.
+    pub(crate) caps: Option<Value>,
 }
 
 fn parent(path: &str) -> &str {
@@ -200,6 +203,9 @@ impl Fake {
 
     fn request(&mut self, request: &ClientRequest) -> Result<ClientReply, Errno> {
         let (path, second) = (text(&request.path.path), text(&request.path2.path));
+        if path.split('/').any(|name| name.len() > 255) {
+            return Err(Errno::NAMETOOLONG);
+        }
         let mut reply = ClientReply::plain(request.op, 0, 0);
         match request.op {
             ClientOp::LOOKUP | ClientOp::GETATTR => reply.target = Some(self.stat(&path)?),
@@ -309,8 +315,10 @@ impl Fake {
                 Request::Command(_, command) => {
                     self.commands.push(command.to_string());
                     let is_get = command["prefix"] == "auth get";
-                    let missing = Err((Errno::NOENT, "no such entity".to_owned()));
-                    Response::Command(if is_get { missing } else { Ok(Bytes::from("key\n")) })
+                    let missing = (Errno::NOENT, "no such entity".to_owned());
+                    let told = self.caps.as_ref().map(|caps| json!([{ "caps": caps }]).to_string());
+                    let told = told.map(Bytes::from).ok_or(missing);
+                    Response::Command(if is_get { told } else { Ok(Bytes::from("key\n")) })
                 }
             };
             procedure.handle_response(id, response);

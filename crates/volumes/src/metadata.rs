@@ -69,6 +69,13 @@ impl Metadata {
         text
     }
 
+    /// Whether a text is read as these metadata, but for empty sections.
+    pub(crate) fn is_read_from(&self, text: &str) -> bool {
+        let mut expected = self.clone();
+        expected.sections.retain(|(_, keys)| !keys.is_empty());
+        Metadata::parse(text) == Some(expected)
+    }
+
     fn section(&mut self, name: &str) -> &mut Vec<(String, String)> {
         let at = self.sections.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
             self.sections.push((name.to_owned(), Vec::new()));
@@ -143,6 +150,19 @@ mod tests {
         let read = Metadata::parse(&metadata.text()).unwrap();
         assert_eq!(read.get(USER, "KEY"), Some("a\nb 100%"));
         assert_eq!(read, metadata);
+    }
+
+    #[test]
+    fn values_that_would_be_read_otherwise_are_known() {
+        let mut metadata = Metadata::default();
+        metadata.remove(CLONES, "id");
+        metadata.set(USER, "key", "a\nb 100%");
+        assert!(metadata.is_read_from(&metadata.text()));
+        for (key, value) in [("a", " b"), ("#a", "b"), ("a=b", "c"), ("a", "b\n\nc")] {
+            let mut changed = metadata.clone();
+            changed.set(USER, key, value);
+            assert!(!changed.is_read_from(&changed.text()), "{key:?} {value:?}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::attributes::{self, Resize, Wanted};
 use crate::catalog::{CANCELED, COMPLETE, FAILED, RETAINED, Subvolume, Subvolumes, subvolumes_of};
 use crate::failure::{During, Failure};
 use crate::listing::own_names;
-use crate::metadata::{GLOBAL, Metadata};
+use crate::metadata::GLOBAL;
 use crate::order::{Outcome, Printed, unknown};
 use crate::paths;
 use serde_json::{Value, json};
@@ -55,9 +55,7 @@ impl Subvolumes<'_> {
                 wanted.apply(self.tree(), self.order(), subvolume.content(), false).await?;
             }
             None => {
-                let (group, name) = (group.to_owned(), name.to_owned());
-                let subvolume = Subvolume { group, name, metadata: Metadata::default() };
-                self.make(subvolume, wanted.below(&parent)).await?;
+                self.make(Subvolume::new(group, name)?, wanted.below(&parent)).await?;
             }
         }
         Ok(Printed::none())

@@ -1,6 +1,7 @@
 //! Commands on a file system in memory, also such that end in the middle.
 
 use crate::fake::Fake;
+use serde_json::{Value, json};
 use types::Errno;
 
 /// More requests than any command of these tests has.
@@ -194,4 +195,66 @@ fn keys_and_values_of_users_are_kept_and_a_damaged_file_is_told() {
     assert_eq!(fake.ask("fs subvolume metadata set", &bad), Err(Errno::INVAL));
     fake.put("volumes/_nogroup/a/.meta", "damage");
     assert_eq!(fake.ask("fs subvolume info", &SUBVOLUME), Err(Errno::INVAL));
+}
+
+/// The capabilities that the last command to the monitors has set.
+fn last_caps(fake: &Fake) -> Value {
+    let command: Value = serde_json::from_str(fake.commands.last().unwrap()).unwrap();
+    assert_eq!(command["prefix"], "auth caps");
+    command["caps"].clone()
+}
+
+#[test]
+fn an_entity_loses_its_rights_at_one_subvolume_and_keeps_all_others() {
+    let mut fake = filled();
+    let alice = [("sub_name", "a"), ("auth_id", "alice")];
+    fake.ask("fs subvolume authorize", &alice).unwrap();
+    let mds = format!("allow rw path=/{}", path(&mut fake, "a"));
+    let old = "allow r path=/volumes/_nogroup/a/old";
+    let (other, osd) =
+        ("allow rw path=/volumes/_nogroup/ab", "allow rw pool=data, allow r pool=data");
+    let all = format!("{mds}, {old}, {other}");
+    fake.caps = Some(json!({ "mds": all, "mgr": "allow r", "mon": "allow r", "osd": osd }));
+    let mut copy = fake.clone();
+    fake.ask("fs subvolume deauthorize", &alice).unwrap();
+    let left = ["mds", other, "mgr", "allow r", "mon", "allow r", "osd", "allow rw pool=data"];
+    assert_eq!(last_caps(&fake), json!(left));
+    copy.caps = Some(json!({ "mds": mds, "mon": "allow r", "osd": "allow rw pool=data" }));
+    copy.ask("fs subvolume deauthorize", &alice).unwrap();
+    assert!(copy.commands.last().unwrap().contains("auth rm"), "{:?}", copy.commands);
+}
+
+#[test]
+fn a_subvolume_without_content_is_not_taken_for_the_root() {
+    let mut fake = filled();
+    let alice = [("sub_name", "a"), ("auth_id", "alice")];
+    fake.ask("fs subvolume authorize", &alice).unwrap();
+    let mds = format!("allow rw path=/, allow rw path=/{}", path(&mut fake, "a"));
+    let osd = "allow rw pool=data, allow rw pool=fast namespace=fsvolumens_a";
+    fake.caps = Some(json!({ "mds": mds, "osd": osd }));
+    fake.ask("fs subvolume snapshot create", &SNAPSHOT).unwrap();
+    fake.ask("fs subvolume rm", &[("sub_name", "a"), ("retain_snapshots", "true")]).unwrap();
+    let before = fake.commands.len();
+    assert_eq!(fake.ask("fs subvolume authorize", &alice), Err(Errno::NOENT));
+    assert_eq!(fake.ask("fs subvolume evict", &alice), Err(Errno::NOENT));
+    assert_eq!(fake.commands.len(), before);
+    fake.ask("fs subvolume deauthorize", &alice).unwrap();
+    let left = ["mds", "allow rw path=/", "osd", "allow rw pool=data"];
+    assert_eq!(last_caps(&fake), json!(left));
+}
+
+#[test]
+fn names_that_are_too_long_are_refused_and_such_subvolumes_can_be_removed() {
+    let mut fake = filled();
+    for (length, expected) in [(244, Ok(String::new())), (245, Err(Errno::NAMETOOLONG))] {
+        let name = "n".repeat(length);
+        assert_eq!(fake.ask("fs subvolume create", &[("sub_name", &name)]), expected);
+    }
+    let name = "n".repeat(255);
+    let directory = format!("volumes/_nogroup/{name}");
+    fake.make_directory(&directory);
+    let text = format!("[GLOBAL]\npath = /{directory}/c\nstate = complete\n");
+    fake.put(&format!("{directory}/.meta"), &text);
+    fake.ask("fs subvolume rm", &[("sub_name", &name)]).unwrap();
+    assert!(!fake.nodes.contains_key(&directory));
 }

@@ -24,13 +24,25 @@ pub(crate) async fn run_of_snapshot(
     act(all, subvolume, &snapshot_section(snapshot), action).await
 }
 
-fn check(text: &str, what: &str) -> Result<(), Failure> {
-    let is_printable = text.chars().all(|one| one.is_ascii_graphic() || " \t\n\r".contains(one));
-    let is_key = what != "key_name" || !(text.is_empty() || text.contains(['=', ':', '[', '\n']));
-    match is_printable && is_key {
+/// A key as the file of metadata can have it: one that is read as it was written.
+fn check_key(key: &str) -> Result<(), Failure> {
+    let is_printable = key.chars().all(|one| one.is_ascii_graphic() || one == ' ');
+    let is_marked = key.starts_with(['#', ';']) || key.contains(['=', ':', '[']);
+    match is_printable && !is_marked && !key.is_empty() && key.trim() == key {
         true => Ok(()),
         false => Err(Failure::invalid(format!(
-            "'{text}' is no valid {what}: it has printable ASCII characters, and a key none of '=:['"
+            "'{}' is no valid key_name: it has printable ASCII characters but none of '=:[', begins with \
+             none of '#;', and has no blanks around it",
+            key.escape_debug()
+        ))),
+    }
+}
+
+fn check_value(value: &str) -> Result<(), Failure> {
+    match value.chars().all(|one| one.is_ascii_graphic() || " \t\n\r".contains(one)) {
+        true => Ok(()),
+        false => Err(Failure::invalid(format!(
+            "'{value}' is no valid value: it has printable ASCII characters"
         ))),
     }
 }
@@ -47,8 +59,8 @@ async fn act(
     match action {
         "set" => {
             let value = order.text("value");
-            check(key, "key_name")?;
-            check(value, "value")?;
+            check_key(key)?;
+            check_value(value)?;
             subvolume.metadata.set(section, key, value);
             all.store(subvolume).await?;
             Ok(Printed::none())
@@ -67,5 +79,20 @@ async fn act(
             false => Err(Failure::new(Errno::NOENT, missing().text)),
         },
         _ => Err(unknown(order)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_such_as_are_read_again() {
+        for bad in ["", " a", "a ", "a\tb", "a\r", "#a", ";a", "[a", "a=b", "a:b", "\u{7f}", "ä"] {
+            assert_eq!(check_key(bad).unwrap_err().errno, Errno::INVAL, "{bad:?}");
+        }
+        for good in ["a", "a b", "csi.storage/name", "a#b", "a]"] {
+            assert!(check_key(good).is_ok(), "{good:?}");
+        }
     }
 }
