@@ -336,7 +336,9 @@ impl Rank {
             && (request.has_early_reply() || self.tree.get(Ino(created)).is_none())
         {
             self.sessions.counted.replies += 1;
-            if asynchronous::lacks_inode(&request) {
+            // Linux waits for the inode of a create on which it has acted, or for an error.
+            let is_create = request.op == ClientOp::CREATE && request.is_asynchronous();
+            if is_create && !request.has_early_reply() {
                 let gone = Errno::STALE.negative();
                 let reply = ClientReply::plain(request.op, gone, self.map.epoch);
                 return self.send(client, reply.encode(0).with_tid(tid));

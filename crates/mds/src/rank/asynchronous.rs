@@ -146,12 +146,6 @@ pub(super) fn delegate(rank: &mut Rank, client: u64) -> Vec<(u64, u64)> {
     vec![(first, count)]
 }
 
-/// Whether a completed request, whose inode is gone, is answered with an error: Linux waits for the inode of a
-/// create on which it has acted, or for an error.
-pub(super) fn lacks_inode(request: &ClientRequest) -> bool {
-    request.op == ClientOp::CREATE && request.is_asynchronous() && !request.has_early_reply()
-}
-
 /// Numbers that a client may have used for files of which the server has not heard.
 pub(super) fn unused_numbers(rank: &Rank, client: u64) -> Vec<u64> {
     let session = rank.sessions.get(client).filter(|session| session.is_asynchronous());
