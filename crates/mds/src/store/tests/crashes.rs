@@ -72,14 +72,24 @@ fn check(steps: &[Step]) {
             world.finish();
         }
     }
+    let mut made = BTreeSet::new();
     for step in steps {
         match step {
-            Step::Act(client, makes, a) if world.clients[client].asked.is_none() => {
+            // As Linux, which knows what is in a directory that it has alone, a client creates only a name
+            // that is not there, and unlinks one that is.
+            Step::Act(client, makes, a)
+                if world.clients[client].asked.is_none()
+                    && *makes != made.contains(&(*client, *a)) =>
+            {
                 let name = format!("c{client}/g{a}");
                 let request =
                     if *makes { create_new(&name) } else { request(ClientOp::UNLINK, &name) };
                 plain.tid = world.tid;
                 if world.ask_asynchronously(*client, request.clone()) {
+                    match makes {
+                        true => made.insert((*client, *a)),
+                        false => made.remove(&(*client, *a)),
+                    };
                     plain.ask(*client, request);
                     plain.finish();
                 }
