@@ -5,6 +5,7 @@ mod capabilities;
 mod copies;
 mod early;
 pub(crate) mod lone;
+mod skipped_maps;
 mod store_failures;
 mod tell;
 

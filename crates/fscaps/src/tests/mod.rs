@@ -1,5 +1,6 @@
 //! Clients against the lock machine: cases as text, and random orders of messages.
 
+mod bounds;
 mod cases;
 mod clients;
 mod random;

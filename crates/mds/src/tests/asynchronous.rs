@@ -245,3 +245,18 @@ fn a_directory_is_removed_after_the_files_that_its_client_has_unlinked() {
         assert_eq!((answered, reply.op, reply.result), (tid, op, 0));
     }
 }
+
+#[test]
+fn a_directory_is_replaced_when_no_client_creates_in_it_any_more() {
+    let mut world = World::asynchronous(&[2]);
+    world.ask(1, mkdir("a"));
+    let replaced = world.ask(1, mkdir("b")).target.unwrap();
+    assert!(world.may_act("b"));
+    let path2 = FilePath { ino: 1, path: "a".into() };
+    world.submit(2, ClientRequest { path2, ..request(ClientOp::RENAME, "b") });
+    let asked = world.take_about(1, replaced.ino);
+    assert!(!asked.caps.intersects(DIRECTORY_OPERATIONS), "{}", asked.caps);
+    world.answer(1, asked, |_| ());
+    while world.obey_oldest(1) {}
+    assert_eq!(world.take::<ClientReply>(2).result, 0);
+}

@@ -25,7 +25,7 @@ use wire::{
 pub const POOL: PoolId = PoolId(1);
 pub const CLIENT_ADDR: &str = "v2:10.0.0.2:4000/77";
 const FSID: Uuid = Uuid([7; 16]);
-const OSD: OsdId = OsdId(0);
+pub const OSD: OsdId = OsdId(0);
 const PG: PgId = PgId { pool: POOL, seed: 0 };
 
 pub struct Lone {
@@ -145,6 +145,15 @@ impl Lone {
     /// Publishes the next map.
     pub fn publish(&mut self, change: impl FnOnce(&mut Incremental)) {
         let mut message = self.next_map(change);
+        message.full.insert(self.map.epoch, self.map.to_bytes(SUPPORTED));
+        self.tell_map(&message);
+    }
+
+    /// Publishes the map after the next, which the monitor has trimmed.
+    pub fn skip_to(&mut self, change: impl FnOnce(&mut Incremental)) {
+        self.next_map(|_| ());
+        let mut message = self.next_map(change);
+        message.incrementals.clear();
         message.full.insert(self.map.epoch, self.map.to_bytes(SUPPORTED));
         self.tell_map(&message);
     }
