@@ -6,7 +6,6 @@ use engine::Time;
 use rados::{Client, OpId, Operation, Reply};
 use std::collections::{BTreeMap, VecDeque};
 use types::Errno;
-use wire::InodeStat;
 
 /// A read or a write of one object.
 #[derive(Debug)]
@@ -22,11 +21,6 @@ pub(crate) enum Transfer {
         call: CallId,
         length: u64,
     },
-    /// A read of a file in a snapshot.
-    OfSnapshot {
-        call: CallId,
-        stat: Box<InodeStat>,
-    },
     /// A part of a read of a snapshot: where its bytes stand in the answer, and how many they are.
     Part {
         call: CallId,
@@ -40,14 +34,14 @@ impl Transfer {
     pub(crate) fn ino(&self) -> Option<u64> {
         match self {
             Transfer::Write { ino, .. } | Transfer::Read { ino, .. } => Some(*ino),
-            Transfer::OfSnapshot { .. } | Transfer::Part { .. } => None,
+            Transfer::Part { .. } => None,
         }
     }
 
     fn call(self) -> Option<CallId> {
         match self {
             Transfer::Write { call, .. } => call,
-            Transfer::Read { call, .. } | Transfer::OfSnapshot { call, .. } => Some(call),
+            Transfer::Read { call, .. } => Some(call),
             // Its call goes on without the metadata server.
             Transfer::Part { .. } => None,
         }

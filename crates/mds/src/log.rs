@@ -83,6 +83,7 @@ impl Log {
     /// Changes from now on are those of a client, or of the server itself.
     pub fn set_author(&mut self, author: Option<u64>) {
         if author != self.author {
+            assert!(!self.is_group, "a group has one author");
             self.close();
             self.author = author;
         }
@@ -165,6 +166,7 @@ impl Log {
     /// Changes from now on belong together, until [`Log::end_group`]. Messages that are sent in between wait
     /// for the changes so far, and so for all of them: a frame has a whole group or nothing of it.
     pub fn begin_group(&mut self) {
+        assert!(!self.is_group, "groups are not nested");
         self.is_group = true;
     }
 

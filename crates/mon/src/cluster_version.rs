@@ -27,8 +27,7 @@ impl Daemon {
 
 /// The versions that a daemon serves, by the metadata of its boot.
 pub fn served(facts: &BTreeMap<String, String>) -> ServedVersions {
-    let said = facts.get(ServedVersions::FACT).and_then(|text| text.parse().ok());
-    said.unwrap_or(ServedVersions::UNSAID)
+    ServedVersions::of_text(facts.get(ServedVersions::FACT).map(String::as_str))
 }
 
 /// The reason why a daemon may not be part of the cluster.

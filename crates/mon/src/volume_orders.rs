@@ -32,7 +32,7 @@ pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(100);
 struct Order {
     job: CommandJob,
     content: Value,
-    stirs: Option<i64>,
+    adds_work: Option<i64>,
     since: Time,
     /// Whether the trusted worker has it.
     is_taken: bool,
@@ -101,13 +101,13 @@ impl Orders {
     /// Performs a note of a command; returns the commands that are answered now.
     pub(crate) fn note(&mut self, now: Time, note: Note, job: Option<CommandJob>) -> Vec<Answered> {
         match (note, job) {
-            (Note::Order { content, stirs }, Some(job)) => {
+            (Note::Order { content, adds_work }, Some(job)) => {
                 if self.orders.len() >= ORDERS_MAX {
                     return vec![(job, Outcome::Busy)];
                 }
                 // Ids of another leader's orders, whose outcomes may come late, are of another time.
                 self.last_id = (self.last_id + 1).max(now.0);
-                let order = Order { job, content, stirs, since: now, is_taken: false };
+                let order = Order { job, content, adds_work, since: now, is_taken: false };
                 self.orders.insert(self.last_id, order);
             }
             (Note::Take { worker }, Some(job)) => {
@@ -126,8 +126,11 @@ impl Orders {
                 let is_taken = self.orders.get(&id).is_some_and(|order| order.is_taken);
                 let known = Some(id).filter(|_| is_trusted && is_taken);
                 if let Some(order) = known.and_then(|id| self.orders.remove(&id)) {
-                    let stirred = &mut self.work.stirred;
-                    order.stirs.into_iter().for_each(|fs| *stirred.entry(fs).or_default() += 1);
+                    let generation = &mut self.work.generation;
+                    order
+                        .adds_work
+                        .into_iter()
+                        .for_each(|fs| *generation.entry(fs).or_default() += 1);
                     return vec![(order.job, Outcome::Answer(answer))];
                 }
             }
@@ -235,7 +238,7 @@ mod tests {
     }
 
     fn order(orders: &mut Orders, seconds: u64, name: &str) -> Vec<(u64, Outcome)> {
-        let note = Note::Order { content: json!(name), stirs: Some(1) };
+        let note = Note::Order { content: json!(name), adds_work: Some(1) };
         told(orders.note(at(seconds), note, job(1)))
     }
 
@@ -270,7 +273,7 @@ mod tests {
         let answer = Outcome::Answer(Answer::said("done"));
         assert_eq!(done(&mut orders, 2, "a", id(1)), [(1, answer)]);
         assert_eq!(done(&mut orders, 2, "a", id(1)), [], "an outcome counts once");
-        assert_eq!(orders.work().stirred(1), 1);
+        assert_eq!(orders.work().generation(1), 1);
     }
 
     #[test]

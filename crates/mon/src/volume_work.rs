@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub enum Note {
     /// The command waits for the outcome of an order: its content, and whether it may lead to work in the
     /// background on a volume.
-    Order { content: Value, stirs: Option<i64> },
+    Order { content: Value, adds_work: Option<i64> },
     /// A worker waits for an order.
     Take { worker: String },
     /// A worker has carried out an order.
@@ -44,8 +44,8 @@ pub struct VolumeWork {
     pub trusted: Option<String>,
     /// Copies in progress.
     pub clones: Vec<CloneProgress>,
-    /// How often orders have stirred a volume, by the number of its file system.
-    pub stirred: BTreeMap<i64, u64>,
+    /// Number of orders that have added work in the background, by the number of the file system.
+    pub generation: BTreeMap<i64, u64>,
 }
 
 impl VolumeWork {
@@ -54,8 +54,8 @@ impl VolumeWork {
         self.trusted.as_deref() == Some(worker)
     }
 
-    /// How often a volume was stirred: work in the background may be due when it has grown.
-    pub fn stirred(&self, fs: i64) -> u64 {
-        self.stirred.get(&fs).copied().unwrap_or(0)
+    /// The generation of the work in the background of a volume: there may be more when it has grown.
+    pub fn generation(&self, fs: i64) -> u64 {
+        self.generation.get(&fs).copied().unwrap_or(0)
     }
 }

@@ -599,7 +599,7 @@ fn a_copy_that_a_worker_reports_is_shown_as_progress() {
     let jobs = |worker: &str| json!({ "prefix": "fs volume orders jobs", "worker": worker, "clones": clones.to_string() });
     assert_eq!(cluster.json(jobs("other")), json!([]), "another worker has nothing to do");
     let told = cluster.json(jobs("w"));
-    assert_eq!((&told[0]["name"], &told[0]["stirred"]), (&json!("cephfs"), &json!(0)));
+    assert_eq!((&told[0]["name"], &told[0]["generation"]), (&json!("cephfs"), &json!(0)));
     let shown = cluster.json(json!({ "prefix": "progress json" }));
     assert_eq!(shown["events"][0]["message"], "Cloning");
     assert!(cluster.plain(json!({ "prefix": "status" })).contains("Cloning"));

@@ -51,6 +51,11 @@ impl ServedVersions {
     /// Name of the fact by which a daemon says what it serves, in the metadata of its boot.
     pub const FACT: &str = "sepiola_cluster_versions";
 
+    /// The versions that a daemon serves by its own words.
+    pub fn of_text(said: Option<&str>) -> Self {
+        said.and_then(|text| text.parse().ok()).unwrap_or(ServedVersions::UNSAID)
+    }
+
     /// Whether a daemon may be part of a cluster of this version.
     pub fn contains(self, version: ClusterVersion) -> bool {
         (self.oldest..=self.newest).contains(&version)

@@ -240,10 +240,6 @@ impl FsClient {
                 inode.into_iter().for_each(|inode| inode.reads -= 1);
                 self.complete(call, read_answer(answer, length).map(Answer::Data));
             }
-            Transfer::OfSnapshot { call, stat } => {
-                let data = read_answer(answer, stat.size);
-                self.complete(call, data.map(|data| Answer::File(stat, data)));
-            }
             Transfer::Part { .. } => {}
         }
         ino.into_iter().for_each(|ino| self.tend(ino));

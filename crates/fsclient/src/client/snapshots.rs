@@ -1,16 +1,13 @@
 //! Snapshots: news of them, attributes that they show, and reads of files in them.
 
 use super::FsClient;
-use crate::call::{Answer, CallId};
-use crate::inode::{Inode, place};
+use crate::call::CallId;
+use crate::inode::Inode;
 use crate::realms::{Realms, has_new_snapshot};
-use crate::transfers::Transfer;
-use bytes::Bytes;
-use rados::Operation;
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
 use types::{Errno, SnapId};
-use wire::{ClientReply, ClientSnap, InodeStat, MessageBody, OsdOp, SnapContext, SnapRealmInfo};
+use wire::{ClientReply, ClientSnap, InodeStat, MessageBody, SnapContext, SnapRealmInfo};
 
 /// Takes the realms of a trace.
 pub(super) fn learn_trace(client: &mut FsClient, trace: &[u8]) {
@@ -67,15 +64,9 @@ pub(super) fn flush(client: &mut FsClient, ino: u64) {
 /// A file in a snapshot was opened: reads it, and its size is the end.
 pub(super) fn opened(client: &mut FsClient, id: CallId, reply: &ClientReply) {
     let Some(stat) = &reply.target else { return client.fail(id, Errno::IO) };
-    if stat.size == 0 {
-        let answer = Answer::File(Box::new(stat.clone()), Bytes::new());
-        return client.complete(id, Ok(answer));
-    }
-    let (place, within) = place(stat, 0);
-    let read = OsdOp::read(within, stat.size);
-    let operation = Operation { snap: SnapId(stat.snap), ..Operation::new(place, vec![read]) };
-    let stat = Box::new(stat.clone());
-    client.transfers.submit(client.now, operation, Transfer::OfSnapshot { call: id, stat });
+    let FsClient { snapshot_reads, transfers, .. } = client;
+    let over = snapshot_reads.begin_file(client.now, transfers, id, Box::new(stat.clone()));
+    over.into_iter().for_each(|outcome| client.complete(id, outcome));
 }
 
 /// Whether it shows an inode as of today.

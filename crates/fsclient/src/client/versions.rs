@@ -13,6 +13,8 @@ use wire::{InodeStat, OsdOp};
 /// A read in progress.
 #[derive(Debug)]
 struct Read {
+    /// The file, if all of it is read.
+    file: Option<Box<InodeStat>>,
     bytes: BytesMut,
     /// Parts that have not arrived.
     parts: usize,
@@ -24,6 +26,22 @@ struct Read {
 pub(crate) struct SnapshotReads(BTreeMap<CallId, Read>);
 
 impl SnapshotReads {
+    /// Begins to read a whole file.
+    pub(super) fn begin_file(
+        &mut self,
+        now: Time,
+        transfers: &mut Transfers,
+        id: CallId,
+        stat: Box<InodeStat>,
+    ) -> Option<Outcome> {
+        let over = self.begin(now, transfers, id, &stat, (0, stat.size));
+        if let Some(read) = self.0.get_mut(&id) {
+            read.file = Some(stat);
+            return None;
+        }
+        over.map(|outcome| whole(outcome, Some(stat)))
+    }
+
     /// Begins a read; returns its outcome if there is nothing to wait for.
     pub(super) fn begin(
         &mut self,
@@ -43,7 +61,7 @@ impl SnapshotReads {
         if extents.is_empty() {
             return Some(Ok(Answer::Data(bytes.freeze())));
         }
-        self.0.insert(id, Read { bytes, parts: extents.len(), failure: None });
+        self.0.insert(id, Read { file: None, bytes, parts: extents.len(), failure: None });
         for extent in extents {
             let place = striping::place(layout, stat.ino, extent.object);
             let ops = vec![OsdOp::read(extent.offset, extent.length)];
@@ -79,10 +97,19 @@ impl SnapshotReads {
         if read.parts > 0 {
             return None;
         }
-        let Read { bytes, failure, .. } = self.0.remove(&id)?;
-        Some(match failure {
+        let Read { file, bytes, failure, .. } = self.0.remove(&id)?;
+        let outcome = match failure {
             None => Ok(Answer::Data(bytes.freeze())),
             Some(_) => Err(Errno::IO),
-        })
+        };
+        Some(whole(outcome, file))
+    }
+}
+
+/// The outcome of a read, with the file if all of it was read.
+fn whole(outcome: Outcome, file: Option<Box<InodeStat>>) -> Outcome {
+    match (outcome?, file) {
+        (Answer::Data(data), Some(stat)) => Ok(Answer::File(stat, data)),
+        (answer, _) => Ok(answer),
     }
 }

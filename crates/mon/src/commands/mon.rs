@@ -172,7 +172,7 @@ pub fn own_metadata(context: &Context<'_>, name: &str, addrs: &EntityAddrVec) ->
         "addrs": addrs.to_string(),
         "arch": std::env::consts::ARCH,
         "ceph_release": "reef",
-        "ceph_version": release(context, name),
+        "ceph_version": context.state.members.release(name),
         "ceph_version_short": "18.2.0",
         "hostname": present.map_or(&context.live.identity.hostname, |present| &present.hostname),
         "os": "Linux",
@@ -220,14 +220,7 @@ fn count_metadata(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 /// The releases of all monitors.
 pub fn releases<'a>(context: &'a Context<'_>) -> impl Iterator<Item = &'a str> {
-    context.state.monmap.ranks.iter().map(|name| release(context, name))
-}
-
-/// The release of a monitor. One that does not run, or does not say it, counts as one of this release.
-fn release<'a>(context: &'a Context<'_>, name: &str) -> &'a str {
-    let present = context.state.members.present.get(name);
-    let said = present.map(|present| present.release.as_str());
-    said.filter(|release| !release.is_empty()).unwrap_or(crate::VERSION)
+    context.state.monmap.ranks.iter().map(|name| context.state.members.release(name))
 }
 
 fn versions(context: &mut Context<'_>) -> Result<Answer, Refusal> {

@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: usize = 255;
 const NAMES: [&str; 6] =
     ["group_name", "sub_name", "snap_name", "clone_name", "target_sub_name", "target_group_name"];
 /// Beginnings of commands that give a worker something to do in the background.
-const STIRRING: [&str; 4] = [
+const ADDING_WORK: [&str; 4] = [
     "fs subvolume rm",
     "fs subvolume snapshot clone",
     "fs subvolume snapshot rm",
@@ -353,14 +353,14 @@ pub(super) fn order(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         );
         return Err(Refusal::new(Errno::AGAIN, text));
     }
-    let stirs = STIRRING.iter().any(|prefix| context.prefix.starts_with(prefix));
+    let adds_work = ADDING_WORK.iter().any(|prefix| context.prefix.starts_with(prefix));
     let content = json!({
         "prefix": context.prefix,
         "arguments": arguments,
         "volume": volume(context, fs),
     });
-    let stirs = stirs.then_some(i64::from(fs.fscid));
-    context.change.note_order(Note::Order { content, stirs });
+    let adds_work = adds_work.then_some(i64::from(fs.fscid));
+    context.change.note_order(Note::Order { content, adds_work });
     Ok(Answer::default())
 }
 
@@ -428,8 +428,8 @@ fn done(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::default())
 }
 
-/// Volumes with the number of orders that have stirred them, for the trusted worker; and the progress that it
-/// tells.
+/// Volumes with the generation of their work in the background, for the trusted worker; and the progress that
+/// it tells.
 fn jobs(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let worker = worker(context);
     let work = context.live.volumes;
@@ -438,7 +438,7 @@ fn jobs(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let served = served.filter(|fs| is_trusted && fs.map.up.contains_key(&0));
     let volumes = served.map(|fs| {
         let mut value = volume(context, fs);
-        value["stirred"] = json!(work.stirred(i64::from(fs.fscid)));
+        value["generation"] = json!(work.generation(i64::from(fs.fscid)));
         value
     });
     let answer = context.json(&json!(volumes.collect::<Vec<_>>()));

@@ -24,7 +24,7 @@ fn write_monitors(page: &mut Page, view: &View<'_>) {
             ("hostname", hostname(view, &mon.name)),
             ("public_addr", &ip(&mon.public_addrs)),
             ("rank", &rank.to_string()),
-            ("ceph_version", crate::VERSION),
+            ("ceph_version", state.members.release(&mon.name)),
         ]);
     }
     let help = "Whether a monitor is alive";

@@ -173,6 +173,14 @@ pub struct Members {
     pub cluster_version: ClusterVersion,
 }
 
+impl Members {
+    /// The release of a monitor. One that does not run, or does not say it, counts as one of this release.
+    pub fn release(&self, name: &str) -> &str {
+        let said = self.present.get(name).map(|present| present.release.as_str());
+        said.filter(|release| !release.is_empty()).unwrap_or(crate::VERSION)
+    }
+}
+
 /// A muted health check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mute {
@@ -215,7 +223,7 @@ pub struct Presence {
 impl Presence {
     /// The cluster versions that the monitor serves.
     pub fn served(&self) -> ServedVersions {
-        self.cluster_versions.parse().unwrap_or(ServedVersions::UNSAID)
+        ServedVersions::of_text(Some(&self.cluster_versions))
     }
 }
 

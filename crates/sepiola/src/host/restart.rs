@@ -46,7 +46,10 @@ pub fn restart(args: &RestartArgs) -> Result<()> {
     let unflagged = cluster.without_noout(&osds)?;
     let flagged = cluster.set_noout(&unflagged, true);
     let restarted = flagged.and_then(|()| cluster.restart(&daemons, &osds, &monitors));
-    let cleared = cluster.set_noout(&unflagged, false);
+    // The monitor of this machine may not answer yet.
+    let cleared = cluster.wait("noout is not cleared yet", |cluster| {
+        Ok(cluster.set_noout(&unflagged, false).err().map(|error| format!("{error:#}")))
+    });
     restarted?;
     cleared?;
     println!("restarted; all groups are clean");

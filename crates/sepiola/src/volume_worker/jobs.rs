@@ -36,8 +36,8 @@ pub struct JobExecutor {
 /// State of a volume, as it was seen last.
 #[derive(Debug, Default)]
 struct Seen {
-    /// How often it was stirred when it was last looked at.
-    stirred: Option<u64>,
+    /// The generation of its work when it was last looked at.
+    generation: Option<u64>,
     /// When it is looked at in any case.
     again: Option<Instant>,
 }
@@ -65,7 +65,7 @@ impl JobExecutor {
             for told in told.as_array().into_iter().flatten() {
                 let volume: Volume =
                     serde_json::from_value(told.clone()).context("reading a volume")?;
-                self.look_at(&mut control, &mut seen, volume, told["stirred"].as_u64())?;
+                self.look_at(&mut control, &mut seen, volume, told["generation"].as_u64())?;
             }
             let start = Instant::now();
             while !self.is_stopping() && start.elapsed() < PAUSE {
@@ -92,14 +92,14 @@ impl JobExecutor {
         control: &mut Connection,
         seen: &mut BTreeMap<i32, Seen>,
         volume: Volume,
-        stirred: Option<u64>,
+        generation: Option<u64>,
     ) -> Result<()> {
         let known = seen.entry(volume.id).or_default();
         let is_due = known.again.is_some_and(|again| again <= Instant::now());
-        if known.stirred == stirred && !is_due {
+        if known.generation == generation && !is_due {
             return Ok(());
         }
-        *known = Seen { stirred, again: None };
+        *known = Seen { generation, again: None };
         let mut connection = VolumeConnection::open(&self.args, volume.id)?;
         let is_done = match self.do_jobs(control, &mut connection, &volume) {
             Ok(is_done) => is_done,
