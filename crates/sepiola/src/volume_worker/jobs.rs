@@ -14,6 +14,8 @@ use volumes::{Job, Volume, scan};
 
 /// Interval of reports of progress.
 const REPORT_EVERY: Duration = Duration::from_secs(2);
+/// Time without an answer of a leader after which a job is given up: another worker may have it.
+const UNHEARD_MAX: Duration = Duration::from_secs(30);
 /// Pause before a volume with a job that has failed is looked at again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// Deletions pause after so long, so that clones do not wait for them.
@@ -152,6 +154,7 @@ impl JobExecutor {
         job: Job,
     ) -> Result<bool> {
         let (start, mut reported) = (Instant::now(), None::<Instant>);
+        let (mut heard, mut is_replaced) = (start, false);
         let message = job.message(&volume.name);
         let (id, name) = (job.id().to_owned(), format!("{job:?}"));
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -167,12 +170,17 @@ impl JobExecutor {
                 let progress = procedure.progress().unwrap_or(0.0);
                 let clone =
                     json!({ "id": id, "message": message, "progress": progress, "started": began });
-                // The report is repeated, and not worth an end of the job.
-                let _ = self.ask(control, &json!([clone]));
+                if self.is_replaced(control, &clone, &mut heard) {
+                    is_replaced = true;
+                    procedure.cancel();
+                }
             }
             // A job that is cancelled ends soon, unless the server is gone.
             !self.is_stopping() || start.elapsed() < PURGE_TIME_MAX
         })?;
+        if is_replaced {
+            anyhow::bail!("another worker may have this job");
+        }
         match ran {
             Some(Ok(())) => Ok(true),
             Some(Err(failure)) if failure.errno == Errno::CANCELED => Ok(true),
@@ -181,6 +189,20 @@ impl JobExecutor {
                 Ok(false)
             }
             None => anyhow::bail!("the process ends"),
+        }
+    }
+}
+
+impl JobExecutor {
+    /// Reports a clone. True if the leader has volumes for another worker now, or may have: two that copy the
+    /// same clone would disturb each other.
+    fn is_replaced(&self, control: &mut Connection, clone: &Value, heard: &mut Instant) -> bool {
+        match self.ask(control, &json!([clone])) {
+            Ok(told) => {
+                *heard = Instant::now();
+                told.as_array().is_none_or(Vec::is_empty)
+            }
+            Err(_) => heard.elapsed() >= UNHEARD_MAX,
         }
     }
 }
