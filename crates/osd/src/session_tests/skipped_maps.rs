@@ -13,7 +13,9 @@ fn an_osd_that_skips_maps_while_it_is_up_has_itself_marked_down() {
     assert!(!leave.down_and_dead, "its leases last");
     lone.publish(|_| ());
     assert!(!lone.leaves.is_empty(), "the message may have been lost");
-    lone.publish(|increment| drop(increment.new_state.insert(OSD, OsdState::UP)));
+    lone.publish(|increment| {
+        increment.new_state.insert(OSD, OsdState::UP);
+    });
     assert!(!lone.osd.is_up());
     lone.leaves.clear();
     let addrs = config(false).addrs;
