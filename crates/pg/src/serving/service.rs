@@ -10,6 +10,7 @@ use crate::core::{Core, Output};
 use crate::members::{MemberSet, Participants};
 use crate::message::Body;
 use crate::peers::Known;
+use crate::rows;
 use std::collections::VecDeque;
 use types::{EVersion, HObject};
 
@@ -194,6 +195,8 @@ impl Service<'_> {
             holders.filter(|osd| !self.core.placement.members.has_member(*osd)).collect();
         for stray in strays {
             self.known.peers.remove(&stray);
+            // It may still read for us, and does not answer any more.
+            rows::forget_source(self.core, stray);
             self.core.send(stray, &Body::Remove);
         }
     }

@@ -12,7 +12,7 @@ use crate::message::Replicate;
 use crate::*;
 use bytes::Bytes;
 use erasure::Code;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use stdx::Prng;
 use store::{Change, RequestKind, Transaction};
 use types::{EVersion, HObject, OsdId, ShardId};
@@ -148,7 +148,13 @@ impl Group {
     }
 
     /// The bytes that a client reads.
-    pub fn read(&mut self, name: &str, (offset, length): (u64, u64)) -> Result<Bytes, ReadError> {
+    pub fn read(&mut self, name: &str, range: (u64, u64)) -> Result<Bytes, ReadError> {
+        let ticket = self.begin_read(name, range);
+        self.end_read(ticket)
+    }
+
+    /// Begins a read; returns its ticket.
+    pub fn begin_read(&mut self, name: &str, (offset, length): (u64, u64)) -> u64 {
         let (object, primary) = (object(name), self.world.primary());
         self.tickets += 1;
         let ticket = self.tickets;
@@ -157,8 +163,32 @@ impl Group {
         let info: ObjectInfo = codec::decode_all("info", &stored.attrs[&INFO_ATTR]).unwrap();
         let ObjectInfo { version, size, .. } = info;
         node.pg.read_shards(Read { ticket, object, version, size, offset, length });
+        ticket
+    }
+
+    /// Runs the group until it is quiet; returns the outcome of a read.
+    pub fn end_read(&mut self, ticket: u64) -> Result<Bytes, ReadError> {
         self.world.run();
         self.world.reads.remove(&ticket).expect("the read has ended")
+    }
+
+    /// Runs the group while the stores of some nodes answer nothing; whether one of them has an answer.
+    pub fn run_without(&mut self, nodes: &[usize]) -> bool {
+        let mut held = vec![VecDeque::new(); nodes.len()];
+        loop {
+            self.world.drain();
+            for (held, node) in held.iter_mut().zip(nodes) {
+                held.append(&mut self.world.nodes[*node].completions);
+            }
+            if !self.world.step(true) && !self.world.grant() {
+                break;
+            }
+        }
+        let has_held = held.iter().any(|held| !held.is_empty());
+        for (held, node) in held.into_iter().zip(nodes) {
+            self.world.nodes[*node].completions = held;
+        }
+        has_held
     }
 
     /// The bytes of a member's shard, and the version that is stored with it; `None` if it is not there.

@@ -183,6 +183,39 @@ fn members_that_left_settle_what_is_committed_before_their_shards_are_read() {
     assert!(group.world.nodes[0].pg.is_whole());
 }
 
+/// A stray is told to remove its shard as soon as the group is clean, and does not answer what it still reads.
+#[test]
+fn a_read_from_strays_ends_whenever_the_group_becomes_clean() {
+    let mut was_asked = false;
+    for steps in 0.. {
+        let mut group = Group::of((2, 1), &[0, 1, 2, 1]);
+        let mut content = Group::content(1, 100_000);
+        group.put("a", &content);
+        group.world.run_script("down 1\n map 30 0 3 2\n run");
+        overwrite(&mut group, &mut content, 0, &[7; 50_000]);
+        group.world.run_script("up 1\n map 50 0 1 2");
+        let is_over = (0..steps).any(|_| !group.world.step(true) && !group.world.grant());
+        let interval = group.world.nodes[0].pg.interval();
+        if group.world.nodes[0].pg.is_active() {
+            let ticket = group.begin_read("a", (0, 100_000));
+            let is_asked = group.run_without(&[3]);
+            group.world.run();
+            let pg = &group.world.nodes[0].pg;
+            assert!(pg.is_clean());
+            // The end of an interval drops reads.
+            if pg.interval() == interval {
+                was_asked |= is_asked;
+                let data = group.end_read(ticket).expect("it is whole");
+                assert_eq!(data[..], content[..]);
+            }
+        }
+        if is_over {
+            break;
+        }
+    }
+    assert!(was_asked, "a stray was reading when the group became clean");
+}
+
 /// A delta of stale rows, or one that is added to them, would spoil the parity in the right version.
 #[test]
 fn old_rows_of_a_stale_shard_are_not_used_by_a_write() {

@@ -28,7 +28,7 @@ pub struct Node {
     pub(super) seen: u32,
     /// The epoch of the map that its OSD has stored: after a restart it is passed those behind.
     pub(super) stored: u32,
-    pub(super) completions: VecDeque<(Tag, Result<store::Outcome, store::StoreError>)>,
+    pub completions: VecDeque<(Tag, Result<store::Outcome, store::StoreError>)>,
     /// Requests to the store that are not executed; see [`World::is_lazy`].
     pub(super) requests: VecDeque<(Tag, RequestKind)>,
     /// The copy of the other group after a split.
