@@ -20,7 +20,7 @@ impl Premerge {
     /// Whether the group takes no more requests: it is about to be merged, and was clean since the
     /// map said so.
     pub fn check_premerge(&mut self, pg: &mut Pg) -> bool {
-        self.is_premerge |= self.is_announced && pg.is_clean();
+        self.is_premerge |= self.is_announced && pg.may_merge();
         pg.set_premerge(self.is_premerge);
         self.is_premerge
     }

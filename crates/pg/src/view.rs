@@ -7,7 +7,7 @@ use crate::primary::Primary;
 use crate::role::Role;
 use crate::scrub::{self, Order};
 use crate::serving::{BackfillState, Probe, Serving, View};
-use crate::{Member, Members, Missing, Pg, PgInfo, PgLog, State};
+use crate::{Layout, Member, Members, Missing, Pg, PgInfo, PgLog, State};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use store::Collection;
@@ -134,9 +134,17 @@ impl Pg {
         self.state() == State::Stray
     }
 
-    /// Whether all copies that the pool wants are on the up set, and equal.
+    /// Whether there are all copies that the pool wants, they are equal, and those of the up set are among
+    /// them.
     pub fn is_clean(&self) -> bool {
         self.is_active() && self.serving().is_some_and(|serving| serving.is_clean)
+    }
+
+    /// Whether the group may be merged: it is clean, and its shards are where those of the other half will be.
+    pub fn may_merge(&self) -> bool {
+        let members = self.members();
+        let is_in_place = members.layout == Layout::Replicated || members.acting == members.up;
+        self.is_clean() && is_in_place
     }
 
     /// The acting set to ask the monitor for; empty means the up set.

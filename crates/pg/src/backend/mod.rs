@@ -101,7 +101,8 @@ impl Backend {
         }
     }
 
-    /// Whether the group is whole once nothing is missing: the OSDs of the up set act, and are enough.
+    /// Whether the group is whole once nothing is missing: the OSDs of the up set act, and there are enough. Where
+    /// the up set has a hole, the OSD that had the shard before may act.
     pub fn is_full(self, members: &Members) -> bool {
         match self {
             Backend::Replicated => {
@@ -110,7 +111,10 @@ impl Backend {
             }
             Backend::Erasure(layout) => {
                 let acting = members.acting_members().count();
-                acting >= layout.shards() && members.acting == members.up
+                let mut pairs = members.up.iter().zip(&members.acting);
+                acting >= layout.shards()
+                    && members.up.len() == members.acting.len()
+                    && pairs.all(|(up, acts)| *up == OsdId::NONE || up == acts)
             }
         }
     }

@@ -127,7 +127,7 @@ impl Service<'_> {
         self.core.placement.can_serve()
     }
 
-    /// Whether the group is active, and all copies are complete and on their up set.
+    /// Whether the group is active, all copies are complete, and those of the up set are among them.
     pub fn is_clean(&self) -> bool {
         self.is_active() && self.serving.is_clean
     }

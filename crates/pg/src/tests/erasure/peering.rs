@@ -499,6 +499,21 @@ fn a_group_with_a_hole_is_not_clean_and_keeps_its_strays() {
     );
 }
 
+/// CRUSH found no OSD in the place of one that is out and still has its shard.
+#[test]
+fn a_group_whose_hole_is_filled_by_the_former_member_is_clean() {
+    let mut world = world(2, 1, 0);
+    store_all(&mut world, &[0, 1, 2], &[(10, "0 1 2")], BEFORE);
+    world.run_script(
+        "map 20 0 1 -
+         run
+         acting => 0 1 2
+         states => Active ReplicaActive ReplicaActive
+         clean => yes",
+    );
+    assert!(!world.nodes[0].pg.may_merge(), "the other half may have its shard elsewhere");
+}
+
 /// The primary has its shard, and too few others have theirs.
 #[test]
 fn an_object_that_too_few_members_have_is_unfound_whichever_they_are() {
