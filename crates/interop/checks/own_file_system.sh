@@ -150,6 +150,9 @@ log() { tell mds.a perf dump mds_log | field "shown['mds_log']['$1_record']"; }
 touch "$one/flushed"; tell mds.a flush journal >/dev/null; [ "$(log checkpoint)" -gt 0 ] || fail "no checkpoint after flush journal"; rm "$one/flushed"
 for refusal in "heap stats" "scrub start /" "cache drop"; do if tell mds.a $refusal; then fail "mds.a answers '$refusal'"; fi; grep -q "does not serve" "$SCRATCH/tell.err" || fail "'$refusal': $(cat "$SCRATCH/tell.err")"; done
 grep -q "0 *active *a" <<<"$(ceph fs status tree)" || fail "$(ceph fs status tree)"
+# The server reports every two seconds.
+counts_clients() { grep -q "^tree - $1 clients$" <<<"$(ceph fs status tree)"; }
+until_true counts_clients 2
 evicted=$(tell mds.a session ls "client_metadata.mount_point=$two" | field "shown[0]['id']")
 tell mds.a session evict "id=$evicted" >/dev/null || fail "session evict: $(cat "$SCRATCH/tell.err")"
 same "$(tell mds.a session ls "id=$evicted" | field "len(shown)")" 0 "sessions of the client that was evicted"

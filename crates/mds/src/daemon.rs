@@ -4,6 +4,7 @@ mod cluster;
 mod commands;
 mod end;
 mod failures;
+mod reports;
 #[cfg(test)]
 mod tests;
 
@@ -11,18 +12,19 @@ use crate::authentication::Authentication;
 use crate::beacons::Beacons;
 use crate::commands::pending::Commands;
 use crate::layouts::DataPools;
-use crate::rank::reconnect;
+use crate::rank::{reconnect, shown};
 use crate::store::{Setup, Store};
 use crate::{ClientPeer, Config, Rank};
 use auth::Entropy;
 use cluster::{Cluster, file_system_id, learn_pools};
 pub use end::End;
 use engine::{
-    AuthRequest, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Daemon, Duration,
-    Message, Output, Peer, Policy, Time,
+    AuthRequest, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, CoreLoad, Daemon,
+    Duration, Message, Output, Peer, Policy, Time,
 };
 use fsjournal::Limits;
 use maps::{MdsMap, MdsState};
+use reports::Reports;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::features::SUPPORTED;
 use types::{EntityType, ParticipantName, PoolId};
@@ -77,6 +79,7 @@ pub struct Mds {
     commands: Commands,
     /// Why it serves no longer.
     end: Option<End>,
+    reports: Reports,
     /// Whether the process has nothing left to do.
     is_over: bool,
     outputs: VecDeque<Output<()>>,
@@ -106,6 +109,7 @@ impl Mds {
             paused: BTreeSet::new(),
             commands: Commands::default(),
             end: None,
+            reports: Reports::default(),
             is_over: false,
             outputs: VecDeque::new(),
         }
@@ -169,6 +173,15 @@ impl Mds {
         let gid = self.gid();
         if let Some(beacon) = self.beacons.beacon(now, gid, &self.config) {
             self.send(conn, beacon.encode(SUPPORTED));
+        }
+    }
+
+    fn send_report(&mut self, now: Time) {
+        let (gid, active) = (self.gid(), self.beacons.state() == MdsState::ACTIVE);
+        let Monitor::Open(conn) = self.monitor else { return };
+        let Some(rank) = self.rank.as_ref().filter(|_| active) else { return };
+        if let Some(report) = self.reports.report(now, gid, || shown::measured(rank)) {
+            self.send(conn, report.encode(SUPPORTED));
         }
     }
 
@@ -306,6 +319,7 @@ impl Mds {
         self.answer(now);
         self.answer_commands();
         self.send_beacon(now);
+        self.send_report(now);
         if let Some(cluster) = &mut self.cluster {
             self.outputs.extend(std::iter::from_fn(|| cluster.poll_output()));
         }
@@ -430,6 +444,10 @@ impl Daemon for Mds {
 
     fn handle_completion(&mut self, _now: Time, (): ()) {}
 
+    fn handle_load(&mut self, load: CoreLoad) {
+        self.reports.set_load(load);
+    }
+
     fn handle_timeout(&mut self, now: Time) {
         if matches!(self.monitor, Monitor::Waiting(until) if until <= now) {
             self.connect();
@@ -451,7 +469,8 @@ impl Daemon for Mds {
             Monitor::Waiting(until) => Some(until),
             Monitor::Opening(_) => None,
             Monitor::Open(_) => {
-                [self.beacons.due(), self.next_renewal()].into_iter().flatten().min()
+                let own = [self.beacons.due(), self.next_renewal(), self.reports.due()];
+                own.into_iter().flatten().min()
             }
         };
         let cluster = self.cluster.as_ref();

@@ -133,6 +133,16 @@ impl Log {
         }))
     }
 
+    /// Records of the journal, from the first one of its first server on.
+    pub fn records(&self) -> u64 {
+        self.journal.as_ref().map_or(0, Journal::last)
+    }
+
+    /// Segments of the journal that are not removed.
+    pub fn segments(&self) -> usize {
+        self.journal.as_ref().map_or(0, Journal::segment_count)
+    }
+
     /// The last record of a checkpoint that is stored; `None` if nothing is.
     pub fn checkpoint(&self) -> Option<u64> {
         self.journal.as_ref().map(Journal::checkpoint)

@@ -10,6 +10,7 @@ mod client_caps;
 mod client_sessions;
 pub(crate) mod cutting;
 pub(crate) mod evictions;
+mod latencies;
 mod messages;
 mod outbox;
 pub(crate) mod purging;
@@ -36,6 +37,7 @@ use crate::sessions::Sessions;
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
 use fscaps::{Admission, Issue, LockMachine, RequestId, Settings};
+use latencies::Latencies;
 use maps::MdsMap;
 use namespace::{AttributeChange, Context, Done, Ino, Inode, Operation, SetAttributes, Tree};
 use outbox::Outbox;
@@ -150,6 +152,8 @@ pub struct Rank {
     barrier: Epoch,
     /// Messages to clients that wait until records are durable.
     outbox: Outbox,
+    /// Times until replies.
+    latencies: Latencies,
 }
 
 impl Rank {
@@ -182,6 +186,7 @@ impl Rank {
             unheard: BTreeSet::new(),
             barrier: Epoch::default(),
             outbox: Outbox::default(),
+            latencies: Latencies::default(),
         }
     }
 
@@ -225,7 +230,11 @@ impl Rank {
     /// The next message and the client that it is for. A client sees nothing that a crash could undo, but for
     /// changes of its own, which it would ask for again.
     pub fn poll_output(&mut self) -> Option<(u64, Message)> {
-        self.outbox.poll(self.log.durable())
+        let (client, message) = self.outbox.poll(self.log.durable())?;
+        if message.kind == ClientReply::KIND {
+            self.latencies.replied(self.now, RequestId { client, tid: message.tid });
+        }
+        Some((client, message))
     }
 
     /// The last record that should be stored without delay: a client waits for it.
@@ -329,6 +338,7 @@ impl Rank {
 
     fn handle_request(&mut self, client: u64, tid: u64, request: ClientRequest) {
         self.sessions.counted.requests += 1;
+        self.latencies.arrived(self.now, RequestId { client, tid });
         let session = self.sessions.get_mut(client).expect("the session was checked");
         session.forget_completed(request.oldest_client_tid);
         let completed = session.completed(tid);

@@ -6,7 +6,7 @@ mod mds;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use mds::MdsWatch;
+pub use mds::{MdsActivity, MdsWatch};
 
 use crate::failures::Reported;
 use crate::progress::Progress;

@@ -13,8 +13,9 @@ use std::time::Duration;
 use types::{EntityType, Errno, PgId, PoolId, SnapId};
 use wire::internal::{PgStat, RotatingSecrets, RotatingSecretsRequest};
 use wire::{
-    FsMapUserMessage, MdsBeacon, MdsHealth, MdsHealthMetric, MdsMapMessage, MonCommand,
-    MonCommandAck, MonSubscribe, PoolOp, PoolOpKind, PoolOpReply, RemoveSnaps, SubscribeItem,
+    FsMapUserMessage, MdsBeacon, MdsCounters, MdsHealth, MdsHealthMetric, MdsMapMessage, MdsReport,
+    MonCommand, MonCommandAck, MonSubscribe, PoolOp, PoolOpKind, PoolOpReply, RemoveSnaps,
+    SubscribeItem,
 };
 
 /// A metadata server that speaks to the monitor.
@@ -381,6 +382,46 @@ fn complaints_of_a_server_are_health_checks() {
     assert_eq!(health(&mut cluster), ["MDS_SLOW_REQUEST", "MDS_TRIM"]);
     server.beat(&mut cluster, MdsState::ACTIVE);
     assert_eq!(health(&mut cluster), [] as [String; 0]);
+}
+
+#[test]
+fn a_servers_counters_are_shown_and_scraped() {
+    let (mut cluster, mut server) = active();
+    let mut counters = MdsCounters {
+        requests: 40,
+        sessions: 3,
+        inodes: 12_345,
+        caps: 7,
+        ..MdsCounters::default()
+    };
+    cluster.send(server.conn, 0, &MdsReport { gid: server.gid, counters: counters.clone() });
+    cluster.advance(Duration::from_secs(2));
+    server.beat(&mut cluster, MdsState::ACTIVE);
+    counters.requests += 50;
+    cluster.send(server.conn, 0, &MdsReport { gid: server.gid, counters: counters.clone() });
+    counters.requests += 1_000_000;
+    cluster.send(server.conn, 0, &MdsReport { gid: 4711, counters });
+    let status = cluster.command(json!({ "prefix": "fs status", "format": "json" }));
+    let status: Value = serde_json::from_slice(&status.output).unwrap();
+    let rank = &status["mdsmap"][0];
+    assert_eq!(
+        (&rank["rate"], &rank["caps"], &rank["inos"]),
+        (&json!(25), &json!(7), &json!(12_345))
+    );
+    assert_eq!(status["clients"], json!([{ "fs": "cephfs", "clients": 3 }]));
+    let plain = cluster.command(json!({ "prefix": "fs status" })).output;
+    let plain = String::from_utf8(plain.to_vec()).unwrap();
+    assert!(plain.starts_with("cephfs - 3 clients\n"), "{plain}");
+    assert!(plain.contains("Reqs:   25 /s") && plain.contains(" 12k "), "{plain}");
+    let text = cluster.monitor.scrape(cluster.now);
+    for sample in [
+        "ceph_mds_server_handle_client_request{ceph_daemon=\"mds.a\"} 90\n",
+        "ceph_mds_inodes{ceph_daemon=\"mds.a\"} 12345\n",
+        "ceph_fs_metadata{data_pools=\"2\",fs_id=\"1\",metadata_pool=\"1\",name=\"cephfs\"} 1\n",
+        "ceph_mds_metadata{ceph_daemon=\"mds.a\",fs_id=\"1\",hostname=\"alpha\"",
+    ] {
+        assert!(text.contains(sample), "{sample}: {text}");
+    }
 }
 
 #[test]

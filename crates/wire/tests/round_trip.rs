@@ -71,6 +71,8 @@ fn internal_messages_round_trip() {
     let stat =
         PgStat { state: 3, acting: vec![OsdId(0), OsdId(2)], objects: 9, ..Default::default() };
     check(StatsReport { osd: OsdId(1), pgs: [(pg(), stat)].into(), ..Default::default() });
+    let counters = wire::MdsCounters { requests: 7, cpu_ns: 9, ..Default::default() };
+    check(wire::MdsReport { gid: 4114, counters });
     check(internal::RotatingSecrets { service: 4, secrets: "opaque".into() });
 }
 

@@ -10,6 +10,7 @@ use namespace::Ino;
 use serde_json::{Map, Value, json};
 use std::ops::RangeInclusive;
 use types::{EntityAddr, Errno};
+use wire::MdsCounters;
 use wire::tell::Sentence;
 
 /// Sessions of one answer. More must be asked for by a filter.
@@ -173,36 +174,66 @@ pub(crate) fn inode(rank: &Rank, number: u64) -> Result<Value, Sentence> {
 
 /// Counters by part, under Ceph's names where it has them.
 pub(crate) fn counters(rank: &Rank) -> Value {
-    let Counted { requests, replies, early_replies, asynchronous, sessions, evictions } =
-        rank.sessions.counted;
+    let counters = measured(rank);
     let clients = || rank.sessions.iter().map(|(client, _)| client);
-    let held: usize = clients().map(|client| rank.caps.caps_of(client)).sum();
     let leases: usize = clients().map(|client| rank.caps.leases_of(client)).sum();
-    let (inodes, open) = (rank.tree.inodes(), clients().count());
+    let (inodes, held, open) = (counters.inodes, counters.caps, counters.sessions);
+    let latency =
+        json!({ "avgcount": counters.replies_timed, "sum": counters.reply_ns as f64 / 1e9 });
     let mut shown = json!({
         "mds": {
-            "request": requests,
-            "reply": replies,
-            "reply_early": early_replies,
-            "request_async": asynchronous,
+            "request": counters.requests,
+            "reply": counters.replies,
+            "reply_latency": latency,
+            "reply_early": counters.early_replies,
+            "request_async": counters.asynchronous,
             "inodes": inodes,
             "caps": held,
             "leases": leases,
             "requests_waiting": rank.waiting.len(),
         },
-        "mds_mem": { "ino": inodes, "cap": held },
+        "mds_mem": { "ino": inodes, "dir": counters.directories, "cap": held },
+        "mds_server": { "handle_client_request": counters.requests },
         "mds_sessions": {
             "session_count": open,
-            "session_add": sessions,
+            "session_add": rank.sessions.counted.sessions,
             "sessions_open": open,
-            "sessions_evicted": evictions,
+            "sessions_evicted": counters.evictions,
         },
-        "purge_queue": { "pq_item_in_journal": rank.purges.len() },
+        "purge_queue": { "pq_item_in_journal": counters.purges },
     });
     if let Some(log) = rank.log.measured() {
         shown["mds_log"] = log;
     }
     shown
+}
+
+/// The counters that the monitor is told.
+pub(crate) fn measured(rank: &Rank) -> MdsCounters {
+    let count = |number: usize| number as u64;
+    let Counted { requests, replies, early_replies, asynchronous, evictions, .. } =
+        rank.sessions.counted;
+    let clients = || rank.sessions.iter().map(|(client, _)| client);
+    let (log, latencies) = (&rank.log, &rank.latencies);
+    MdsCounters {
+        requests,
+        replies,
+        early_replies,
+        asynchronous,
+        reply_ns: u64::try_from(latencies.total.as_nanos()).unwrap_or(u64::MAX),
+        replies_timed: latencies.replies,
+        in_flight: count(latencies.in_flight()),
+        sessions: count(clients().count()),
+        inodes: count(rank.tree.inodes()),
+        directories: rank.tree.statistics(Ino::ROOT).directories,
+        caps: count(clients().map(|client| rank.caps.caps_of(client)).sum()),
+        records: log.records(),
+        segments: count(log.segments()),
+        records_kept: log.records().saturating_sub(log.checkpoint().unwrap_or_default()),
+        purges: count(rank.purges.len()),
+        evictions,
+        cpu_ns: 0,
+    }
 }
 
 /// The OSD map that clients must have before they use what an evicted one had.

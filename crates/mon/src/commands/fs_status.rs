@@ -3,9 +3,10 @@
 use super::file_system::pool_name;
 use super::mds::short_state;
 use crate::command::{Answer, Command, Context, Refusal, command};
+use crate::live::MdsActivity;
 use crate::table::{Table, bytes};
 use crate::usage::pool_usage;
-use maps::{MdsInfo, MdsMap};
+use maps::{MdsInfo, MdsMap, MdsState};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use types::PoolId;
@@ -51,23 +52,25 @@ fn versions<'a>(context: &'a Context<'_>) -> BTreeMap<&'a str, Vec<&'a str>> {
 }
 
 pub(super) fn status_json(context: &Context<'_>, shown: &[&MdsMap]) -> Value {
-    // Servers report their counters to a manager, which is not asked for them yet.
-    let ranked = |info: &MdsInfo| {
+    let shown_rank = |info: &MdsInfo| {
+        let activity = activity(context, info);
+        let counters = &activity.counters;
         json!({
             "rank": info.rank,
             "name": info.name,
             "state": short_state(info),
-            "rate": 0,
-            "dns": 0,
-            "inos": 0,
-            "dirs": 0,
-            "caps": 0,
+            "rate": activity.requests_per_second.round() as u64,
+            // The tree is kept as inodes, which have their names.
+            "dns": counters.inodes,
+            "inos": counters.inodes,
+            "dirs": counters.directories,
+            "caps": counters.caps,
         })
     };
     let absent = |(rank, state): (i32, &str)| json!({ "rank": rank, "state": state });
     let mut servers = Vec::new();
     for map in shown {
-        servers.extend(map.up.values().filter_map(|gid| map.mds_info.get(gid)).map(ranked));
+        servers.extend(ranked(map).map(shown_rank));
         servers.extend(without_server(map).map(absent));
     }
     let standbys = context.state.fs.map.standbys.values();
@@ -79,11 +82,30 @@ pub(super) fn status_json(context: &Context<'_>, shown: &[&MdsMap]) -> Value {
     let version =
         |(version, daemon): (&str, Vec<&str>)| json!({ "version": version, "daemon": daemon });
     json!({
-        "clients": shown.iter().map(|map| json!({ "fs": map.fs_name, "clients": 0 })).collect::<Vec<_>>(),
+        "clients": shown
+            .iter()
+            .map(|map| json!({ "fs": map.fs_name, "clients": clients(context, map) }))
+            .collect::<Vec<_>>(),
         "mds_version": versions(context).into_iter().map(version).collect::<Vec<_>>(),
         "mdsmap": servers,
         "pools": shown.iter().flat_map(|map| pools(map)).map(pool).collect::<Vec<_>>(),
     })
+}
+
+/// What a server has reported; zeros before it has.
+fn activity(context: &Context<'_>, info: &MdsInfo) -> MdsActivity {
+    context.live.mds.activity(info.gid).cloned().unwrap_or_default()
+}
+
+/// Servers with a rank.
+fn ranked(map: &MdsMap) -> impl Iterator<Item = &MdsInfo> {
+    map.up.values().filter_map(|gid| map.mds_info.get(gid))
+}
+
+/// Sessions of clients. One that uses several ranks has a session with each.
+fn clients(context: &Context<'_>, map: &MdsMap) -> u64 {
+    let sessions = |info| activity(context, info).counters.sessions;
+    ranked(map).map(sessions).max().unwrap_or_default()
 }
 
 /// Ranks without a server, and why.
@@ -92,16 +114,44 @@ fn without_server(map: &MdsMap) -> impl Iterator<Item = (i32, &'static str)> {
     map.failed.iter().map(|rank| (*rank, "failed")).chain(damaged)
 }
 
+fn rank_row(info: &MdsInfo, activity: &MdsActivity) -> [String; 8] {
+    let requests = activity.requests_per_second.round();
+    let counters = &activity.counters;
+    [
+        info.rank.to_string(),
+        short_state(info).to_owned(),
+        info.name.clone(),
+        if info.state == MdsState::ACTIVE {
+            format!("Reqs: {requests:4} /s")
+        } else {
+            String::new()
+        },
+        short_number(counters.inodes),
+        short_number(counters.inodes),
+        short_number(counters.directories),
+        short_number(counters.caps),
+    ]
+}
+
+/// A number with at most four digits and the unit of thousands that this takes.
+fn short_number(mut number: u64) -> String {
+    let mut units = ["", "k", "M", "G"].into_iter();
+    while number > 9999 && units.len() > 1 {
+        number /= 1000;
+        units.next();
+    }
+    format!("{number}{}", units.next().unwrap_or_default())
+}
+
 fn status_plain(context: &Context<'_>, shown: &[&MdsMap]) -> String {
     let mut text = String::new();
     for map in shown {
         let name = &map.fs_name;
-        text += &format!("{name} - 0 clients\n{}\n", "=".repeat(name.chars().count()));
-        let mut ranks = Table::new(&["RANK", "STATE", "MDS", "ACTIVITY"]);
-        for info in map.up.values().filter_map(|gid| map.mds_info.get(gid)) {
-            let activity = if short_state(info) == "active" { "Reqs:    0 /s" } else { "" };
-            ranks.row([&info.rank.to_string(), short_state(info), &info.name, activity]);
-        }
+        let clients = clients(context, map);
+        text += &format!("{name} - {clients} clients\n{}\n", "=".repeat(name.chars().count()));
+        let columns = ["RANK", "STATE", "MDS", "ACTIVITY", ">DNS", ">INOS", ">DIRS", ">CAPS"];
+        let mut ranks = Table::new(&columns);
+        ranked(map).for_each(|info| ranks.row(rank_row(info, &activity(context, info))));
         without_server(map).for_each(|(rank, state)| ranks.row([&rank.to_string(), state]));
         let mut usage = Table::new(&["POOL", "TYPE", ">USED", ">AVAIL"]);
         for (id, role) in pools(map) {

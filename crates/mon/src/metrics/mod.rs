@@ -4,6 +4,7 @@
 //! rules find them; those of parts that Ceph does not have begin with `sepiola_`. Rendering changes nothing.
 
 mod cluster;
+mod file_systems;
 mod images;
 mod monitors;
 mod osds;
@@ -26,5 +27,6 @@ pub(crate) fn render(view: &View<'_>) -> String {
     osds::write(&mut page, view);
     pools::write(&mut page, view);
     images::write(&mut page, view);
+    file_systems::write(&mut page, view);
     page.into_text()
 }

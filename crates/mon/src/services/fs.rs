@@ -23,7 +23,9 @@ use crate::service::{
 use crate::sessions::{Sessions, Subscription};
 use crate::state::State;
 use engine::{ConnId, Message};
-use wire::{MdsBeacon, MessageBody, PeerFault, RemoveSnaps, SubscribeItem, decode_from_peer};
+use wire::{
+    MdsBeacon, MdsReport, MessageBody, PeerFault, RemoveSnaps, SubscribeItem, decode_from_peer,
+};
 
 pub(super) const CATALOG: Catalog = Catalog {
     topics: &[
@@ -34,6 +36,7 @@ pub(super) const CATALOG: Catalog = Catalog {
     ],
     messages: &[
         Intake { kind: MdsBeacon::KIND, via: Via::LeaderReported },
+        Intake { kind: MdsReport::KIND, via: Via::LeaderReported },
         Intake { kind: RemoveSnaps::KIND, via: Via::LeaderReported },
     ],
     commands: &[
@@ -75,6 +78,9 @@ impl Service for FsService {
         match message.kind {
             MdsBeacon::KIND => {
                 beacons::take(&mut self.watch, cx, from, decode_from_peer::<MdsBeacon>(message)?);
+            }
+            MdsReport::KIND => {
+                beacons::take_report(&mut self.watch, cx, from, &decode_from_peer(message)?);
             }
             _ => snaps::take(cx, from, decode_from_peer::<RemoveSnaps>(message)?),
         }

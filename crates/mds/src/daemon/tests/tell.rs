@@ -3,7 +3,7 @@
 use super::*;
 use serde_json::{Value, json};
 use types::Errno;
-use wire::CommandReply;
+use wire::{CommandReply, MdsReport};
 
 const ADMIN: ConnId = ConnId(ConnId::ACCEPTED + 5);
 const NOW: Time = Time(1_000_000_000);
@@ -34,6 +34,31 @@ fn shown(mds: &mut Mds, command: Value) -> Value {
     let reply = tell(mds, &command);
     assert_eq!(reply.result, 0, "{command}: {}", reply.text);
     serde_json::from_slice(&reply.output).expect("it is JSON")
+}
+
+#[test]
+fn the_monitor_is_told_the_counters_of_the_rank() {
+    let (mut mds, monitor) = started(NOW);
+    mds.handle_opened(NOW, CLIENT, peer(EntityType::CLIENT, 4123));
+    mds.handle_message(NOW, CLIENT, open_session());
+    outputs(&mut mds);
+    mds.handle_load(CoreLoad { cpu: Duration::from_nanos(17), ..CoreLoad::default() });
+    mds.handle_message(NOW, monitor, map(3, MdsState::ACTIVE));
+    let (conn, report) =
+        sent::<MdsReport>(&outputs(&mut mds)).expect("the first one is sent at once");
+    assert_eq!((conn, report.counters.cpu_ns, report.counters.directories), (monitor, 17, 1));
+    let (mut now, mut report) = (NOW, None);
+    while report.is_none() {
+        let outputs = outputs(&mut mds);
+        let beacon = sent::<MdsBeacon>(&outputs).map(|(_, beacon)| beacon);
+        report = sent::<MdsReport>(&outputs).map(|(_, report)| report);
+        if let Some(beacon) = beacon {
+            mds.handle_message(now, monitor, beacon.encode(SUPPORTED));
+        }
+        now = mds.poll_timeout().expect("a beacon or a report is due");
+        mds.handle_timeout(now);
+    }
+    assert_eq!(report.map(|report| report.counters.sessions), Some(1));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use engine::{ConnId, Message};
 use maps::{CompatSet, FsId, MdsInfo, MdsState, NO_FILE_SYSTEM};
 use std::collections::BTreeMap;
 use types::{EntityType, UTime};
-use wire::{MdsBeacon, MdsHealth, MessageBody, PeerFault};
+use wire::{MdsBeacon, MdsHealth, MdsReport, MessageBody, PeerFault};
 
 /// Bounds of what is stored about a server. Beacons beyond them are dropped.
 const NAME_BYTES_MAX: usize = 256;
@@ -57,6 +57,16 @@ pub(super) fn take(watch: &mut MdsWatch, cx: &mut Cx<'_>, conn: ConnId, beacon: 
     }
     let answer = answer(state, &beacon);
     cx.reply(conn, |features| answer.encode(features));
+}
+
+/// Takes the counters of a server.
+pub(super) fn take_report(watch: &mut MdsWatch, cx: &mut Cx<'_>, conn: ConnId, report: &MdsReport) {
+    let Some(peer) = cx.sessions.get(conn).map(|session| session.peer()) else { return };
+    let is_own = peer.name.kind == EntityType::MDS && peer.participant.number as u64 == report.gid;
+    match is_own {
+        true => watch.counted(cx.now, report.gid, report.counters.clone()),
+        false => cx.log_dropped(conn, &PeerFault::NotAllowed { kind: MdsReport::KIND }),
+    }
 }
 
 fn is_bounded(beacon: &MdsBeacon) -> bool {
