@@ -213,6 +213,7 @@ impl Mds {
             wire::Config::KIND => {
                 let wire::Config { options } = decode_from_peer(message)?;
                 self.commands.options.take_database(options);
+                self.apply_options();
             }
             AuthReply::KIND => {
                 let reply: AuthReply = decode_from_peer(message)?;
@@ -293,6 +294,15 @@ impl Mds {
             Some(cluster) => cluster.open(now, setup),
             None => self.rank = Some(Rank::new(now, setup.data_pool)),
         }
+        self.apply_options();
+    }
+
+    /// Tells the rank the options that it serves by.
+    pub(super) fn apply_options(&mut self) {
+        if let Some(rank) = &mut self.rank {
+            let options = self.commands.options.values();
+            rank.set_asynchronous_unlinks(options.switch("mds_asynchronous_unlinks"));
+        }
     }
 
     /// Ends a turn: what is stored, what was opened, what may be sent.
@@ -309,6 +319,7 @@ impl Mds {
                 let pool = self.data_pool();
                 let rank = self.rank.insert(reconnect::opened(now, opened, pool));
                 reconnect::set_timeout(rank, self.config.reconnect_timeout);
+                self.apply_options();
                 continue;
             }
             if let Some(failure) = cluster.failure().cloned() {

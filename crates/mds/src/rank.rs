@@ -84,6 +84,8 @@ struct MapValues {
     pools: DataPools,
     /// Most bytes of a file.
     max_file_size: u64,
+    /// Whether clients may unlink asynchronously.
+    unlinks_ahead: bool,
     /// Requests that wait for maps which their clients have already.
     behind: BTreeSet<RequestId>,
 }
@@ -175,6 +177,7 @@ impl Rank {
                 layout: FileLayout::simple(data_pool),
                 pools: DataPools::default(),
                 max_file_size: MdsMap::default().max_file_size,
+                unlinks_ahead: true,
                 behind: BTreeSet::new(),
             },
             log: Log::default(),
@@ -220,6 +223,12 @@ impl Rank {
     /// The greatest size that the map allows for a file. Larger ones stay as they are.
     pub fn set_max_file_size(&mut self, bytes: u64) {
         self.map.max_file_size = bytes;
+    }
+
+    /// Whether clients may unlink asynchronously, by the capabilities that they get from now on. They may until
+    /// this is called.
+    pub fn set_asynchronous_unlinks(&mut self, may: bool) {
+        self.map.unlinks_ahead = may;
     }
 
     /// Times of the map for clients that are not heard of. Clients renew their sessions by the first of them.
@@ -537,7 +546,12 @@ impl Rank {
     fn allowed(&self, client: u64, ino: Ino, wanted: CapBits) -> CapBits {
         let held = || caps::held(&self.caps, client, ino);
         let opened = wanted.contains(CapBits::FILE_WRITE);
-        self.permissions.allowed(&self.tree, client, ino, held, opened)
+        let allowed = self.permissions.allowed(&self.tree, client, ino, held, opened);
+        let is_directory = || self.tree.get(ino).is_some_and(Inode::is_directory);
+        match self.map.unlinks_ahead || !is_directory() {
+            true => allowed,
+            false => allowed - CapBits::FILE_READ,
+        }
     }
 
     /// A capability for a client that wants these bits by a request that was checked.

@@ -73,6 +73,7 @@ impl Mds {
     ) -> Result<Option<CommandOutput>, Sentence> {
         let (prefix, arguments) = tell::parse(command)?;
         if let Some(answer) = self.commands.options.command(&prefix, &arguments) {
+            self.apply_options();
             let answer = answer.map_err(|(errno, text)| Sentence::new(errno, text));
             return answer.map(|(value, text)| Some(CommandOutput::Both(value, text)));
         }

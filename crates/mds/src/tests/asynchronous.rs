@@ -146,6 +146,19 @@ fn clients_that_do_not_act_so_or_may_be_refused_are_not_given_the_rights() {
 }
 
 #[test]
+fn clients_unlink_asynchronously_only_where_they_may() {
+    let mut world = World::asynchronous(&[]);
+    world.rank.set_asynchronous_unlinks(false);
+    let made = world.ask(1, mkdir("d")).target.unwrap();
+    assert_eq!(made.cap.caps & DIRECTORY_OPERATIONS, CapBits::FILE_CACHE, "it creates so");
+    let file = world.ask(1, create("d/file")).target.unwrap();
+    assert!(file.cap.caps.contains(CapBits::FILE_READ), "the same bit lets it read files");
+    world.rank.set_asynchronous_unlinks(true);
+    world.ask(1, mkdir("e"));
+    assert!(world.may_act("e"));
+}
+
+#[test]
 fn another_client_looks_up_a_name_when_all_creates_before_are_known() {
     let mut world = World::asynchronous(&[2]);
     let directory = world.ask(1, mkdir("d")).target.unwrap();

@@ -4,7 +4,7 @@
 //! A value set at the daemon overrides the configuration database, is known to no other daemon, and is lost
 //! when the daemon ends.
 
-use super::{Description, Kind, Known, TABLE, Upstream, known, upstream};
+use super::{Description, Kind, Known, TABLE, Upstream, Values, known, upstream};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::Errno;
@@ -59,6 +59,14 @@ impl Running {
     /// Values set at this daemon alone.
     pub fn overrides(&self) -> &BTreeMap<String, String> {
         &self.overrides
+    }
+
+    /// Values by name, with the defaults of the table.
+    pub fn values<'a>(&'a self) -> Values<impl Fn(&str) -> Option<&'a str>> {
+        Values(move |name: &str| {
+            let set = self.overrides.get(name).or_else(|| self.database.get(name));
+            set.map(String::as_str)
+        })
     }
 
     fn value<'a>(&'a self, name: &str, default: &'a str) -> &'a str {

@@ -163,6 +163,10 @@ pub const TABLE: &[Known] = &[
         .read_by(&["mon", "mds"])
         .means("Time without a beacon after which a metadata server is replaced by a standby.")
         .change("Lower it to fail over sooner, but not below 10: servers send a beacon every 4 s."),
+    switch("mds_asynchronous_unlinks", "false")
+        .read_by(&["mds"])
+        .means("Whether Linux's clients remove files without waiting for the server.")
+        .change("Leave it for Linux 6.0 and later, which waits for all its cores after each such removal: `rm -rf` takes ten times as long. It saves older clients a round trip for each file, and applies to directories that a client uses afterwards."),
     real("mon_clock_drift_allowed", "0.05")
         .unit("s")
         .within(0.0, 3600.0)
