@@ -1,7 +1,7 @@
 //! Requests to the metadata server, its replies, and all its other messages.
 
 use super::snapshots::is_live;
-use super::{FsClient, quotas, snapshots};
+use super::{FsClient, locks, quotas, snapshots};
 use crate::call::{Answer, Call, CallId};
 use crate::inode::Inode;
 use crate::requests::{self, Purpose, Replied};
@@ -134,6 +134,7 @@ impl FsClient {
                 self.complete(id, Ok(Answer::Reply(Box::new(reply.clone()))));
             }
             (Purpose::Call(call), None) => {
+                locks::note(self, &call);
                 let Some(stat) = &reply.target else { return self.complete(id, Ok(Answer::Done)) };
                 if matches!(call, Call::Create(_) | Call::Open(_)) {
                     match self.inodes.get_mut(&stat.ino) {
@@ -188,6 +189,7 @@ impl FsClient {
         (inode.seq, inode.issue_seq, inode.mseq) = (cap.seq, cap.seq, cap.mseq);
         inode.issued = cap.caps;
         inode.held |= cap.caps;
+        inode.forget_sizes();
         inode.learn(stat.clone());
     }
 

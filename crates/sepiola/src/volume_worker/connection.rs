@@ -51,6 +51,7 @@ impl VolumeConnection {
             credentials: config.credentials,
             monitors: config.monitors,
             file_system: Some(file_system),
+            ends_with_session: true,
         };
         let client = FsClient::new(config, Entropy::from_seed(machine::random_bytes()?));
         let clock = Clock::start();
