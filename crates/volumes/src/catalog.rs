@@ -276,7 +276,7 @@ impl<'a> Subvolumes<'a> {
         let directory = subvolume.directory();
         let step = || format!("making /{directory}");
         match self.tree.mkdir(&directory, 0o755).await {
-            Ok(()) => {}
+            Ok(_) => {}
             Err(Errno::EXIST) if subvolume.metadata == Metadata::default() => {
                 for (name, stat) in self.tree.list(&directory).await.during(step)? {
                     if is_directory(&stat) {

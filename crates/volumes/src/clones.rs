@@ -167,7 +167,7 @@ async fn list(
     all.tree().mkdirs(paths::CLONES, 0o755).await.during(step)?;
     let target = format!("/{}", clone.directory());
     match all.tree().symlink(format!("{}/{id}", paths::CLONES), target.as_bytes()).await {
-        Ok(()) | Err(Errno::EXIST) => {}
+        Ok(_) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno).during(step),
     }
     let mut source = source.clone();

@@ -49,7 +49,7 @@ async fn create(tree: &Tree, order: &Order) -> Outcome {
     let step = || format!("making /{path}");
     tree.mkdirs(paths::PREFIX, 0o755).await.during(step)?;
     let is_new = match tree.mkdir(&path, wanted.mode()).await {
-        Ok(()) => true,
+        Ok(_) => true,
         Err(Errno::EXIST) => false,
         Err(errno) => return Err(errno).during(step),
     };

@@ -125,7 +125,7 @@ impl Subvolumes<'_> {
         self.tree().mkdirs(paths::TRASH, 0o755).await.during(step)?;
         let link = format!("{}/{name}", paths::TRASH);
         match self.tree().symlink(&link, format!("/{former}").as_bytes()).await {
-            Ok(()) | Err(Errno::EXIST) => {}
+            Ok(_) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno).during(step),
         }
         match self.tree().rename(&content, &former).await {

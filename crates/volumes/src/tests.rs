@@ -1,6 +1,7 @@
 //! Commands on a file system in memory, also such that end in the middle.
 
 use crate::fake::Fake;
+use crate::procedure::Procedure;
 use serde_json::{Value, json};
 use types::Errno;
 
@@ -257,4 +258,68 @@ fn names_that_are_too_long_are_refused_and_such_subvolumes_can_be_removed() {
     fake.put(&format!("{directory}/.meta"), &text);
     fake.ask("fs subvolume rm", &[("sub_name", &name)]).unwrap();
     assert!(!fake.nodes.contains_key(&directory));
+}
+
+/// Runs procedures of two workers: so many requests of the first one, then so many of the second one, and
+/// then both to their ends; `None` for one that does not come to its end.
+fn interleaved<T>(
+    fake: &mut Fake,
+    mut procedures: [Procedure<T>; 2],
+    requests: [usize; 2],
+) -> [Option<T>; 2] {
+    const CLIENTS: [u64; 2] = [1001, 1002];
+    let mut outcomes = [None, None];
+    for most in [requests, [usize::MAX; 2]] {
+        for (worker, client) in CLIENTS.into_iter().enumerate() {
+            let procedure = &mut procedures[worker];
+            for _ in 0..most[worker].min(10 * REQUESTS_MAX) {
+                if outcomes[worker].is_some() {
+                    break;
+                }
+                outcomes[worker] = fake.step(client, procedure);
+            }
+        }
+    }
+    outcomes
+}
+
+#[test]
+fn of_two_workers_that_copy_one_clone_one_is_shut_out_and_the_copy_is_right() {
+    let mut shut_out = 0;
+    for most in (0..REQUESTS_MAX).step_by(3) {
+        for others in (0..REQUESTS_MAX).step_by(7) {
+            let mut fake = filled();
+            let source = path(&mut fake, "a");
+            let expected = contents(&fake, &source);
+            fake.ask("fs subvolume snapshot create", &SNAPSHOT).unwrap();
+            fake.ask("fs subvolume snapshot clone", &CLONE).unwrap();
+            let jobs = [fake.begin_job(), fake.begin_job()];
+            let outcomes = interleaved(&mut fake, jobs, [most, others]);
+            let ends = outcomes.iter().flatten().collect::<Vec<_>>();
+            assert!(!ends.is_empty(), "after {most} and {others}: one goes on");
+            assert!(ends.iter().all(|end| end.is_ok()), "after {most} and {others}: {ends:?}");
+            shut_out += 2 - ends.len();
+            let clone = path(&mut fake, "c");
+            assert_eq!(contents(&fake, &clone), expected, "after {most} and {others}");
+            assert!(contents(&fake, "volumes/_index/clone").is_empty());
+        }
+    }
+    assert!(shut_out > 100, "{shut_out}");
+}
+
+#[test]
+fn of_two_workers_that_change_metadata_none_loses_what_the_other_one_has_changed() {
+    for most in 0..REQUESTS_MAX {
+        let mut fake = filled();
+        let key = |name| [("sub_name", "a"), ("key_name", name), ("value", "1")];
+        let orders = ["x", "y"].map(|name| fake.begin("fs subvolume metadata set", &key(name)));
+        let outcomes = interleaved(&mut fake, orders, [most, 12]);
+        assert!(outcomes.iter().any(Option::is_some), "after {most}: one goes on");
+        for (name, outcome) in ["x", "y"].into_iter().zip(outcomes) {
+            if let Some(outcome) = outcome {
+                outcome.unwrap();
+                fake.ask("fs subvolume metadata get", &key(name)).unwrap();
+            }
+        }
+    }
 }
