@@ -6,7 +6,7 @@ use crate::fence::{Lock, Part};
 use crate::order::{Order, Outcome, unknown};
 use crate::procedure::{Inputs, Procedure, Steps};
 use crate::tree::Tree;
-use crate::{access, clones, groups, snapshots, subvolumes, users, volume};
+use crate::{access, clones, earmarks, groups, snapshots, subvolumes, users, volume};
 
 /// Last words of commands that change nothing.
 const READING: [&str; 7] = ["authorized_list", "exist", "get", "getpath", "info", "ls", "status"];
@@ -59,6 +59,10 @@ impl Order {
                 }
                 _ if action.starts_with("snapshot ") => {
                     Box::pin(snapshots::run(&subvolumes, action)).await
+                }
+                _ if action.starts_with("earmark ") => {
+                    let action = action.strip_prefix("earmark ").unwrap_or_default();
+                    Box::pin(earmarks::run(&subvolumes, action)).await
                 }
                 _ if action.starts_with("metadata ") => {
                     Box::pin(users::run(&subvolumes, action)).await

@@ -323,3 +323,65 @@ fn of_two_workers_that_change_metadata_none_loses_what_the_other_one_has_changed
         }
     }
 }
+
+#[test]
+fn a_clone_is_of_the_content_that_the_snapshot_names() {
+    let mut fake = filled();
+    let source = path(&mut fake, "a");
+    let expected = contents(&fake, &source);
+    // Its name comes before that of any content.
+    fake.make_directory("volumes/_nogroup/a/00");
+    fake.put("volumes/_nogroup/a/00/x", "of another attempt");
+    fake.ask("fs subvolume snapshot create", &SNAPSHOT).unwrap();
+    let told = fake.ask("fs subvolume snapshot getpath", &SNAPSHOT).unwrap();
+    let name = source.rsplit('/').next().unwrap();
+    assert_eq!(told, format!("/volumes/_nogroup/a/.snap/s/{name}"));
+    fake.ask("fs subvolume snapshot clone", &CLONE).unwrap();
+    fake.work(usize::MAX);
+    let clone = path(&mut fake, "c");
+    assert_eq!(contents(&fake, &clone), expected);
+    let missing = [("sub_name", "a"), ("snap_name", "none")];
+    assert_eq!(fake.ask("fs subvolume snapshot getpath", &missing), Err(Errno::NOENT));
+}
+
+#[test]
+fn a_subvolume_has_the_pool_of_its_group_and_rights_at_no_other_one() {
+    let mut fake = filled();
+    fake.ask("fs subvolumegroup create", &[("group_name", "g"), ("pool_layout", "fast")]).unwrap();
+    let member = [("group_name", "g"), ("sub_name", "b"), ("auth_id", "alice")];
+    fake.ask("fs subvolume create", &member).unwrap();
+    // Its content has no layout of its own.
+    let content = fake.ask("fs subvolume getpath", &member).unwrap();
+    let content = content.strip_prefix('/').unwrap();
+    for path in [content, "volumes/g/b"] {
+        fake.nodes.get_mut(path).unwrap().stat.layout = Default::default();
+    }
+    let info = fake.ask("fs subvolume info", &member).unwrap();
+    assert!(info.contains("\"data_pool\": \"fast\""), "{info}");
+    fake.ask("fs subvolume authorize", &member).unwrap();
+    let caps = |commands: &[String]| commands.iter().any(|it| it.contains("allow rw pool=fast"));
+    assert!(caps(&fake.commands), "{:?}", fake.commands);
+    // Rights at a subvolume in another pool need not this one.
+    let other = format!("allow rw path=/{}", path(&mut fake, "a"));
+    let mds = format!("allow rw path=/{content}, {other}");
+    let osd = "allow rw pool=fast, allow rw pool=data";
+    fake.caps = Some(json!({ "mds": mds, "osd": osd }));
+    fake.ask("fs subvolume deauthorize", &member).unwrap();
+    assert_eq!(last_caps(&fake), json!(["mds", other, "osd", "allow rw pool=data"]));
+}
+
+#[test]
+fn an_earmark_is_set_told_and_removed() {
+    let mut fake = filled();
+    let marked = [("sub_name", "a"), ("earmark", "nfs.share")];
+    assert_eq!(fake.ask("fs subvolume earmark get", &SUBVOLUME).unwrap(), "");
+    fake.ask("fs subvolume earmark set", &marked).unwrap();
+    assert_eq!(fake.ask("fs subvolume earmark get", &SUBVOLUME).unwrap(), "nfs.share");
+    let info = fake.ask("fs subvolume info", &SUBVOLUME).unwrap();
+    assert!(info.contains("\"earmark\": \"nfs.share\""), "{info}");
+    fake.ask("fs subvolume earmark rm", &SUBVOLUME).unwrap();
+    assert_eq!(fake.ask("fs subvolume earmark get", &SUBVOLUME).unwrap(), "");
+    let bad = [("sub_name", "a"), ("earmark", "ftp")];
+    assert_eq!(fake.ask("fs subvolume earmark set", &bad), Err(Errno::INVAL));
+    assert_eq!(fake.ask("fs subvolume create", &bad), Err(Errno::INVAL));
+}

@@ -336,6 +336,20 @@ impl Tree {
         read
     }
 
+    /// The content of a small file as a snapshot shows it.
+    pub(crate) async fn read_snapshot(&self, path: impl AsRef<[u8]>) -> Result<Bytes, Errno> {
+        let stat = self.stat(path).await?;
+        if stat.size > SMALL_FILE_MAX {
+            return Err(Errno::FBIG);
+        }
+        let (offset, length) = (0, SMALL_FILE_MAX);
+        let stat = Box::new(stat);
+        match self.steps.call(Call::ReadSnapshotRange { stat, offset, length }).await? {
+            Answer::Data(data) => Ok(data),
+            _ => Err(Errno::IO),
+        }
+    }
+
     async fn read_open(&self, stat: &InodeStat) -> Result<Bytes, Errno> {
         let (ino, length) = (stat.ino, SMALL_FILE_MAX + 1);
         match self.steps.call(Call::Read { ino, offset: 0, length }).await? {
