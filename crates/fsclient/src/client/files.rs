@@ -167,7 +167,7 @@ impl FsClient {
                 let may_read =
                     inode.is_some_and(|inode| inode.usable().contains(CapBits::FILE_READ));
                 let known = inode.map_or(size, |inode| inode.stat.size);
-                for waiting in self.waiting(ino, id) {
+                if let Some(waiting) = self.waiting(ino, id) {
                     (waiting.asks, waiting.size) = (false, may_read.then_some(known));
                 }
             }

@@ -76,7 +76,7 @@ impl VolumeConnection {
         self.core.transmit();
         self.core.turn(until)?;
         if self.client().is_shut_out() {
-            bail!("the client is on the blocklist; another one is made");
+            bail!("the session with the metadata server is lost; repeat the command");
         }
         Ok(())
     }
