@@ -4,7 +4,6 @@ mod commands;
 mod daemon;
 mod files;
 mod leave;
-mod locks;
 mod names;
 mod quotas;
 mod snapshots;
@@ -12,6 +11,7 @@ mod versions;
 
 use crate::call::{Answer, Call, CallId, Outcome};
 use crate::cap_snap::CapSnap;
+use crate::file_locks;
 use crate::inode::Inode;
 use crate::monitor::Monitor;
 use crate::outputs::Outputs;
@@ -298,7 +298,7 @@ impl FsClient {
                 issued: inode.held,
                 realm: inode.realm,
                 snap_follows: inode.cap_snaps.front().map_or(context.seq.0, CapSnap::follows),
-                locks: locks::claims(&inode.locks),
+                locks: file_locks::claims(&inode.locks),
                 ..ClaimedCap::default()
             };
             caps.push((*ino, claimed));

@@ -9,8 +9,8 @@ use wire::{ClaimedCap, ClaimedRealm};
 
 /// The state lasts at least this long: clients must see it, or they close their sessions.
 const SHOWN: Duration = Duration::from_millis(500);
-/// Bytes of one client's messages that wait, and of its claims of inodes that are not there, and that requests
-/// may create. A client that sends more loses its session; others do not.
+/// Bytes of one client's messages that wait, and of its claims of inodes that are not there, and that
+/// requests may create. A client that sends more loses its session; others do not.
 const KEPT_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
 /// Bytes of a message or of a claim besides its content.
 const KEPT_BYTES: usize = 512;

@@ -320,7 +320,7 @@ impl Rank {
         let session = self.sessions.get_mut(client).expect("the session was checked");
         session.forget_completed(request.oldest_client_tid);
         if let Some(error) = session.failed(tid) {
-            return self.answer_failed(client, tid, &request, error);
+            return self.answer_failed(RequestId { client, tid }, &request, error);
         }
         let completed = session.completed(tid);
         if let Some(created) = completed
@@ -363,7 +363,7 @@ impl Rank {
             None => {
                 let (since, created) = (self.now, completed.map(Ino));
                 let task = self.sessions.counted.requests;
-                let (concerned, meant) = self.concerned_by(&request);
+                let (concerned, meant) = (Vec::new(), None);
                 let waiting = Waiting { request, since, created, task, concerned, meant };
                 if let Some(waiting) = self.keep_order(id, waiting) {
                     self.run(id, waiting);
@@ -401,15 +401,9 @@ impl Rank {
 
     /// Executes a request, or keeps it until other clients have given back what it needs.
     fn run(&mut self, id: RequestId, waiting: Waiting) {
-        let Waiting { request, created, task, .. } = &waiting;
         self.log.set_author(Some(id.client));
-        if request.is_asynchronous() && !self.caps.has_room(id) {
-            return self.waiting.insert_held(id, waiting);
-        }
-        if self.means_another(&waiting) {
-            self.caps.end_request(self.now, RequestId::task(*task), &[]);
-            return self.finish(id, request, Err(Errno::NOENT));
-        }
+        let Some(waiting) = self.admit(id, waiting) else { return };
+        let Waiting { request, created, task, .. } = &waiting;
         let mut plan = match self.planned(id.client, request, *created) {
             Ok(plan) => plan,
             Err(Errno::INVAL) if self.is_behind(id.client, request) => {
@@ -450,10 +444,7 @@ impl Rank {
                     return;
                 }
             }
-            Admission::Waits => {
-                self.waiting.insert(id, waiting);
-                return;
-            }
+            Admission::Waits => return self.waiting.insert(id, waiting),
             Admission::Refused => return self.finish(id, request, Err(Errno::AGAIN)),
         }
         if request.has_early_reply() {

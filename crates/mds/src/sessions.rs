@@ -29,8 +29,8 @@ pub(crate) const NEEDED_FEATURES: u64 = session_features::REPLY_ENCODING;
 /// never says which it has seen has so many.
 const COMPLETED_MAX: usize = 100_000;
 
-/// Version of a session's row, and the oldest reader that understands it. Version 2 adds delegated numbers, which
-/// an older reader would drop, and 3 failures among completed requests.
+/// Version of a session's row, and the oldest reader that understands it. Version 2 adds delegated numbers,
+/// which an older reader would drop, and 3 failures among completed requests.
 const ROW_VERSION: u8 = 3;
 const ROW_COMPAT: u8 = 3;
 

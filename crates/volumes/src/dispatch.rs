@@ -20,7 +20,7 @@ impl Order {
     async fn run(self, steps: Steps) -> Outcome {
         steps.lock().await;
         let tree = Tree::new(steps);
-        // What is read is replaced as a whole, so it needs no lock.
+        // Metadata is replaced as a whole, so reading it needs no lock.
         let lock = match self.changes() {
             true => Some(Lock::take(&tree, Part::Metadata).await?),
             false => None,

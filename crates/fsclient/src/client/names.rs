@@ -1,8 +1,9 @@
 //! Requests to the metadata server, its replies, and all its other messages.
 
 use super::snapshots::is_live;
-use super::{FsClient, locks, quotas, snapshots};
+use super::{FsClient, quotas, snapshots};
 use crate::call::{Answer, Call, CallId};
+use crate::file_locks;
 use crate::inode::Inode;
 use crate::requests::{self, Purpose, Replied};
 use bytes::Bytes;
@@ -134,7 +135,11 @@ impl FsClient {
                 self.complete(id, Ok(Answer::Reply(Box::new(reply.clone()))));
             }
             (Purpose::Call(call), None) => {
-                locks::note(self, &call);
+                if let Call::Lock { ino, .. } | Call::Unlock { ino, .. } = &call
+                    && let Some(inode) = self.inodes.get_mut(ino)
+                {
+                    file_locks::note(&mut inode.locks, &call);
+                }
                 let Some(stat) = &reply.target else { return self.complete(id, Ok(Answer::Done)) };
                 if matches!(call, Call::Create(_) | Call::Open(_)) {
                     match self.inodes.get_mut(&stat.ino) {

@@ -102,7 +102,7 @@ pub(super) fn waits_for_names(rank: &mut Rank, id: RequestId, request: &ClientRe
 
 /// The inodes that an asynchronous request concerns: its directory and its target; and the target of an
 /// unlink. Nothing for others.
-pub(super) fn concerned_by(tree: &Tree, request: &ClientRequest) -> (Vec<Ino>, Option<Ino>) {
+fn concerned_by(tree: &Tree, request: &ClientRequest) -> (Vec<Ino>, Option<Ino>) {
     if !request.is_asynchronous() {
         return (Vec::new(), None);
     }
@@ -114,16 +114,32 @@ pub(super) fn concerned_by(tree: &Tree, request: &ClientRequest) -> (Vec<Ino>, O
     (concerned.into_iter().collect(), target.filter(|_| is_unlink))
 }
 
-/// Whether the name of an asynchronous unlink leads to another inode than when it came. Its client does not say
-/// which one it means, and after a take-over nothing hinders others to replace the file while it waits.
-pub(super) fn means_another(tree: &Tree, waiting: &Waiting) -> bool {
+/// Whether the name of an asynchronous unlink leads to another inode than when it came. Its client does not
+/// say which one it means, and after a take-over nothing hinders others to replace the file while it waits.
+fn means_another(tree: &Tree, waiting: &Waiting) -> bool {
     waiting.meant.is_some_and(|meant| ends_of(tree, &waiting.request.path).1 != Some(meant))
+}
+
+/// A request is to be executed: returns it, unless it is asynchronous and its client has too many in
+/// progress, so that it waits, or the name that it unlinks leads elsewhere, so that it fails.
+pub(super) fn admit(rank: &mut Rank, id: RequestId, waiting: Waiting) -> Option<Waiting> {
+    if waiting.request.is_asynchronous() && !rank.caps.has_room(id) {
+        rank.waiting.insert_held(id, waiting);
+        return None;
+    }
+    if means_another(&rank.tree, &waiting) {
+        rank.finish(id, &waiting.request, Err(Errno::NOENT));
+        return None;
+    }
+    Some(waiting)
 }
 
 /// Keeps a request while asynchronous ones of its client wait that came before and concern its inodes: its
 /// client sees their effects already. Returns it if there are none; it is refused if too many wait.
 pub(super) fn keep_order(rank: &mut Rank, id: RequestId, waiting: Waiting) -> Option<Waiting> {
     let client = id.client;
+    let (concerned, meant) = concerned_by(&rank.tree, &waiting.request);
+    let waiting = Waiting { concerned, meant, ..waiting };
     if !rank.waiting.has_room(client) {
         if waiting.request.is_asynchronous() {
             // Its client has acted, so a refusal would lose what it has done without a word.
@@ -144,7 +160,7 @@ pub(super) fn keep_order(rank: &mut Rank, id: RequestId, waiting: Waiting) -> Op
     if !is_behind(rank, client, &waiting.request) {
         return Some(waiting);
     }
-    if let Err(refused) = rank.waiting.insert_behind(id, waiting) {
+    if let Some(refused) = rank.waiting.insert_behind(id, waiting) {
         rank.finish(id, &refused.request, Err(Errno::AGAIN));
     }
     None
@@ -216,7 +232,8 @@ pub(super) fn delegate(rank: &mut Rank, client: u64) -> Vec<(u64, u64)> {
     vec![(first, count)]
 }
 
-/// Ranges of numbers that a client may have used for files of which the server has not heard: first and length.
+/// Ranges of numbers that a client may have used for files of which the server has not heard: first and
+/// length.
 pub(super) fn unused_numbers(rank: &Rank, client: u64) -> Vec<(u64, u64)> {
     let session = rank.sessions.get(client).filter(|session| session.is_asynchronous());
     let ranges = session.map(|session| session.image().delegated.ranges().collect());

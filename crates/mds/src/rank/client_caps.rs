@@ -347,14 +347,9 @@ impl Rank {
         asynchronous::waits_for_names(self, id, request)
     }
 
-    /// See [`asynchronous::concerned_by`].
-    pub(super) fn concerned_by(&self, request: &ClientRequest) -> (Vec<Ino>, Option<Ino>) {
-        asynchronous::concerned_by(&self.tree, request)
-    }
-
-    /// See [`asynchronous::means_another`].
-    pub(super) fn means_another(&self, waiting: &Waiting) -> bool {
-        asynchronous::means_another(&self.tree, waiting)
+    /// See [`asynchronous::admit`].
+    pub(super) fn admit(&mut self, id: RequestId, waiting: Waiting) -> Option<Waiting> {
+        asynchronous::admit(self, id, waiting)
     }
 
     /// See [`asynchronous::note_failed`].
@@ -363,14 +358,8 @@ impl Rank {
     }
 
     /// See [`asynchronous::answer_failed`].
-    pub(super) fn answer_failed(
-        &mut self,
-        client: u64,
-        tid: u64,
-        request: &ClientRequest,
-        error: Errno,
-    ) {
-        asynchronous::answer_failed(self, RequestId { client, tid }, request, error);
+    pub(super) fn answer_failed(&mut self, id: RequestId, request: &ClientRequest, error: Errno) {
+        asynchronous::answer_failed(self, id, request, error);
     }
 
     /// See [`asynchronous::keep_order`].

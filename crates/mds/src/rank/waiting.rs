@@ -73,13 +73,13 @@ impl WaitingRequests {
     }
 
     /// It waits for asynchronous ones of its client; the request is given back if too many do.
-    pub(super) fn insert_behind(&mut self, id: RequestId, waiting: Waiting) -> Result<(), Waiting> {
+    pub(super) fn insert_behind(&mut self, id: RequestId, waiting: Waiting) -> Option<Waiting> {
         if self.behind.range(of(id.client)).count() >= BEHIND_MAX {
-            return Err(waiting);
+            return Some(waiting);
         }
         self.behind.insert(id);
         self.insert(id, waiting);
-        Ok(())
+        None
     }
 
     /// It waits until its client has fewer requests in progress.

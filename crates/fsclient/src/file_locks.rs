@@ -1,25 +1,26 @@
 //! Locks of single bytes of files, which the metadata server keeps for the client.
 
-use super::FsClient;
 use crate::call::Call;
 use crate::requests::EXCLUSIVE;
 use bytes::Bytes;
 use codec::Writer;
 use std::collections::BTreeSet;
 
-/// The server has locked a byte, or has taken the lock back.
-pub(super) fn note(client: &mut FsClient, call: &Call) {
-    let (Call::Lock { ino, .. } | Call::Unlock { ino, .. }) = call else { return };
-    let Some(inode) = client.inodes.get_mut(ino) else { return };
+/// The server has locked a byte of a file, or has taken the lock back.
+pub(crate) fn note(locks: &mut BTreeSet<u64>, call: &Call) {
     match call {
-        Call::Lock { place, .. } => drop(inode.locks.insert(*place)),
-        Call::Unlock { place, .. } => drop(inode.locks.remove(place)),
+        Call::Lock { place, .. } => {
+            locks.insert(*place);
+        }
+        Call::Unlock { place, .. } => {
+            locks.remove(place);
+        }
         _ => {}
     }
 }
 
 /// Locks as they are claimed at the next server: those of `fcntl`, and none of `flock`, as `ceph_filelock`.
-pub(super) fn claims(locks: &BTreeSet<u64>) -> Bytes {
+pub(crate) fn claims(locks: &BTreeSet<u64>) -> Bytes {
     if locks.is_empty() {
         return Bytes::new();
     }
