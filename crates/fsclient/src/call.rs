@@ -85,8 +85,23 @@ pub enum Call {
     Fsync(u64),
     /// Makes all calls before it durable.
     Sync,
-    /// Closes a file, once.
+    /// Closes a file, once. Its locks stay.
     Close(u64),
+    /// Locks one byte of an open file for this client alone: EAGAIN if another one has it. The server keeps
+    /// the lock as long as the session, and the next server of the rank is told of it.
+    Lock {
+        /// The file.
+        ino: u64,
+        /// The byte.
+        place: u64,
+    },
+    /// Gives a lock back.
+    Unlock {
+        /// The file.
+        ino: u64,
+        /// The byte.
+        place: u64,
+    },
     /// A request on names as servers take it. Numbers and times of the request itself are the client's. One
     /// that opens or creates a file opens it, as [`Call::Open`] does.
     Request(Box<ClientRequest>),
@@ -135,5 +150,5 @@ pub enum Answer {
     Reply(Box<ClientReply>),
 }
 
-/// How a call ended. EIO: it may have been executed or not; EBADF, that a file is not open.
+/// How a call ended. EIO: it may have been executed or not; EBADF: a file is not open.
 pub type Outcome = Result<Answer, Errno>;

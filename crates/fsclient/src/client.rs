@@ -11,6 +11,7 @@ mod versions;
 
 use crate::call::{Answer, Call, CallId, Outcome};
 use crate::cap_snap::CapSnap;
+use crate::file_locks;
 use crate::inode::Inode;
 use crate::monitor::Monitor;
 use crate::outputs::Outputs;
@@ -46,6 +47,9 @@ pub struct Config {
     pub monitors: Vec<EntityAddrVec>,
     /// The file system; `None` for the default one.
     pub file_system: Option<i32>,
+    /// Whether the client ends with its session: what was asked in one session is never asked in another
+    /// one, so that no request comes behind locks that are lost.
+    pub ends_with_session: bool,
 }
 
 /// A capability as the client holds it, for checks.
@@ -80,13 +84,14 @@ pub struct FsClient {
     outputs: Outputs,
     is_started: bool,
     is_shut_out: bool,
+    ends_with_session: bool,
 }
 
 impl FsClient {
     /// A client without a session; its first timeout opens one.
     pub fn new(config: Config, mut entropy: Entropy) -> Self {
         let own = Entropy::from_seed(entropy.array());
-        let Config { name, credentials, monitors, file_system } = config;
+        let Config { name, credentials, monitors, file_system, ends_with_session } = config;
         let rados = rados::Config::new(name.clone(), credentials.clone(), monitors.clone());
         let rados = rados::Config { first_conn: FIRST_CONN, ..rados };
         FsClient {
@@ -108,6 +113,7 @@ impl FsClient {
             outputs: Outputs::default(),
             is_started: false,
             is_shut_out: false,
+            ends_with_session,
         }
     }
 
@@ -117,6 +123,7 @@ impl FsClient {
         self.last_call += 1;
         let id = CallId(self.last_call);
         match (requests::of_call(&call), call) {
+            _ if self.has_ended() => self.fail(id, Errno::IO),
             (_, call) if self.exceeds_quota(&call) => self.fail(id, Errno::DQUOT),
             (Some((message, purpose)), _) => self.ask(id, message, purpose),
             (None, Call::Sync) => self.begin_sync(id),
@@ -167,9 +174,14 @@ impl FsClient {
         self.session.lost()
     }
 
-    /// Whether the cluster has shut this client out: only a new one can go on.
+    /// Whether only a new client can go on: the cluster has shut this one out, or it has ended with its
+    /// session.
     pub fn is_shut_out(&self) -> bool {
-        self.is_shut_out
+        self.is_shut_out || self.has_ended()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ends_with_session && self.session.lost() > 0
     }
 
     /// The global id by which metadata servers know the client; 0 before a monitor has given it.
@@ -261,9 +273,9 @@ impl FsClient {
             Arrival::Claims => self.claim(conn),
             Arrival::Loses => {
                 self.lose_session();
-                self.session.open(&mut self.outputs);
+                self.open_session();
             }
-            Arrival::Opens => self.session.open(&mut self.outputs),
+            Arrival::Opens => self.open_session(),
         }
     }
 
@@ -286,12 +298,19 @@ impl FsClient {
                 issued: inode.held,
                 realm: inode.realm,
                 snap_follows: inode.cap_snaps.front().map_or(context.seq.0, CapSnap::follows),
+                locks: file_locks::claims(&inode.locks),
                 ..ClaimedCap::default()
             };
             caps.push((*ino, claimed));
         }
         let claims = ClientReconnect { caps, realms: self.realms.claims(), more: false };
         self.outputs.send(conn, claims.encode(SUPPORTED));
+    }
+
+    fn open_session(&mut self) {
+        if !self.has_ended() {
+            self.session.open(&mut self.outputs);
+        }
     }
 
     /// The session is gone, and what was not durable with it.
@@ -302,7 +321,8 @@ impl FsClient {
         self.leaving.begin();
         let inodes = std::mem::take(&mut self.inodes).into_values();
         inodes.for_each(|inode| self.fail_calls(inode));
-        let lost = [self.requests.lose(), self.transfers.forget(None)].concat();
+        let lost =
+            [self.requests.lose(self.ends_with_session), self.transfers.forget(None)].concat();
         let syncs = std::mem::take(&mut self.syncs).into_iter().map(|(id, _)| id);
         let commands = self.commands.lose();
         self.fail_all(lost.into_iter().chain(syncs).chain(commands));
@@ -322,11 +342,11 @@ impl FsClient {
             }
             SessionOp::CLOSE if self.session.may_end() => {
                 self.lose_session();
-                self.session.open(&mut self.outputs);
+                self.open_session();
             }
             // A session has ended of which the client never learned, or that it has lost. The request for the
             // next one may have been dropped with it; a second one does no harm.
-            SessionOp::CLOSE => self.session.open(&mut self.outputs),
+            SessionOp::CLOSE => self.open_session(),
             SessionOp::REJECT => {
                 self.session.reject();
                 self.is_shut_out |= message.flags & BLOCKLISTED != 0;

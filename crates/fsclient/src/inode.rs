@@ -31,15 +31,17 @@ pub(crate) struct Waiting {
     pub(crate) call: Call,
     /// Of a read without a capability that shows the size: the size was asked for.
     pub(crate) asks: bool,
-    /// The size, as the answer told it.
+    /// The size, as the answer told it since the client may read.
     pub(crate) size: Option<u64>,
+    /// Bytes that were read up to a size that was told before, which may have grown meanwhile.
+    pub(crate) read: Option<(u64, Bytes)>,
     /// The range for a write was asked for.
     pub(crate) asked_range: bool,
 }
 
 impl Waiting {
     pub(crate) fn new(id: CallId, call: Call) -> Self {
-        Waiting { id, call, asks: false, size: None, asked_range: false }
+        Waiting { id, call, asks: false, size: None, read: None, asked_range: false }
     }
 }
 
@@ -68,7 +70,8 @@ pub(crate) struct Buffered {
 pub(crate) enum Step {
     Waits,
     Write,
-    Read(u64),
+    /// So many bytes; fewer than asked for if a size that was told cuts them, which is then told as well.
+    Read(u64, Option<u64>),
     AsksSize,
     AsksRange(u64),
     Flushes,
@@ -107,6 +110,8 @@ pub(crate) struct Inode {
     pub(crate) flushes: BTreeMap<u64, ClientCaps>,
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) syncing: Vec<Syncing>,
+    /// Bytes that the client has locked.
+    pub(crate) locks: BTreeSet<u64>,
 }
 
 impl Inode {
@@ -163,6 +168,7 @@ impl Inode {
             && self.cap_snaps.is_empty()
             && self.waiting.is_empty()
             && self.syncing.is_empty()
+            && self.locks.is_empty()
     }
 
     /// Whether the server and the OSDs have everything durable.
@@ -210,16 +216,30 @@ impl Inode {
         if !self.is_written() {
             return Step::Waits;
         }
-        if !self.shows_size() && waiting.size.is_none() {
-            return if waiting.asks { Step::Waits } else { Step::AsksSize };
-        }
+        // A size from before the capability may be older than the bytes that it allows to read.
         if !self.usable().contains(CapBits::FILE_READ) {
             return Step::Waits;
         }
-        let size = if self.shows_size() { self.stat.size } else { waiting.size.unwrap_or(0) };
-        match size.saturating_sub(offset).min(length) {
-            0 => Step::Ends(Ok(Answer::Data(Bytes::new()))),
-            length => Step::Read(length),
+        let told = if self.shows_size() { Some(self.stat.size) } else { waiting.size };
+        let Some(size) = told else {
+            return if waiting.asks { Step::Waits } else { Step::AsksSize };
+        };
+        match (&waiting.read, size.saturating_sub(offset).min(length)) {
+            (Some((known, data)), _) if *known == size => {
+                Step::Ends(Ok(Answer::Data(data.clone())))
+            }
+            (_, 0) => Step::Ends(Ok(Answer::Data(Bytes::new()))),
+            (_, left) => {
+                let is_cut = left < length && !self.shows_size();
+                Step::Read(left, is_cut.then_some(size))
+            }
+        }
+    }
+
+    /// Sizes that were told for reads do not count any more if the client may not read.
+    pub(crate) fn forget_sizes(&mut self) {
+        if !self.usable().contains(CapBits::FILE_READ) {
+            self.waiting.iter_mut().for_each(|waiting| waiting.size = None);
         }
     }
 
@@ -242,6 +262,7 @@ impl Inode {
             self.mseq = message.mseq;
             self.issued = message.caps;
             self.held |= message.caps;
+            self.forget_sizes();
         }
         let stat = InodeStat {
             max_size: message.max_size,

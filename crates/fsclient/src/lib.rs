@@ -23,6 +23,7 @@
 mod call;
 mod cap_snap;
 mod client;
+mod file_locks;
 mod inode;
 mod link;
 mod monitor;

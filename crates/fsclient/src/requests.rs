@@ -4,7 +4,8 @@ use crate::call::{Call, CallId};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use wire::client_request::{
-    GetattrArguments, MkdirArguments, OpenArguments, ReaddirArguments, client_flags,
+    FileLockArguments, GetattrArguments, MkdirArguments, OpenArguments, ReaddirArguments,
+    client_flags,
 };
 use wire::{CapBits, ClientOp, ClientReply, ClientRequest, FilePath, RequestArguments, open_flags};
 
@@ -130,18 +131,23 @@ impl Requests {
         self.all.keys().next().is_none_or(|tid| *tid > last)
     }
 
-    /// Forgets those that were sent, and those about open files; returns the calls without an answer. Calls
-    /// on files are left out, since they fail with their file.
-    pub(crate) fn lose(&mut self) -> Vec<CallId> {
+    /// Forgets those that were sent, and those about open files, or all; returns the calls without an answer.
+    /// Calls on files are left out, since they fail with their file.
+    pub(crate) fn lose(&mut self, all: bool) -> Vec<CallId> {
         let is_of_file = |request: &Request| matches!(request.purpose, Purpose::Size(_));
         let (gone, kept) = std::mem::take(&mut self.all)
             .into_iter()
-            .partition::<BTreeMap<_, _>, _>(|(_, one)| one.is_sent || is_of_file(one));
+            .partition::<BTreeMap<_, _>, _>(|(_, one)| all || one.is_sent || is_of_file(one));
         self.all = kept;
         let unanswered = |one: &Request| one.answered.is_none() && !is_of_file(one);
         gone.into_values().filter(unanswered).map(|request| request.id).collect()
     }
 }
+
+/// `CEPH_LOCK_FCNTL`, `CEPH_LOCK_EXCL` and `CEPH_LOCK_UNLOCK`.
+const FCNTL: u8 = 1;
+pub(crate) const EXCLUSIVE: u8 = 2;
+const UNLOCK: u8 = 4;
 
 /// Name of the directory that shows the snapshots of the one that it is in.
 const SNAPSHOTS: &str = ".snap";
@@ -165,6 +171,15 @@ fn open(op: ClientOp, path: &str, flags: u32) -> ClientRequest {
     let arguments = OpenArguments { flags, mode: 0o644, ..OpenArguments::default() };
     let arguments = RequestArguments::of(&arguments);
     ClientRequest { arguments, ..request(op, path) }
+}
+
+/// The request to lock one byte of a file, or to give the lock back.
+fn lock(ino: u64, place: u64, kind: u8) -> ClientRequest {
+    let arguments =
+        FileLockArguments { rule: FCNTL, kind, start: place, length: 1, ..Default::default() };
+    let arguments = RequestArguments::of(&arguments);
+    let path = FilePath { ino, path: Bytes::new() };
+    ClientRequest { arguments, path, ..request(ClientOp::SETFILELOCK, "") }
 }
 
 fn attributes(message: ClientRequest) -> ClientRequest {
@@ -231,6 +246,8 @@ pub(crate) fn of_call(call: &Call) -> Option<(ClientRequest, Purpose)> {
             return Some((open(ClientOp::OPEN, path, 0), Purpose::Snapshot));
         }
         Call::Request(message) => (**message).clone(),
+        Call::Lock { ino, place } => lock(*ino, *place, EXCLUSIVE),
+        Call::Unlock { ino, place } => lock(*ino, *place, UNLOCK),
         Call::Write { .. } | Call::Read { .. } | Call::Fsync(_) | Call::Close(_) | Call::Sync => {
             return None;
         }

@@ -1,5 +1,7 @@
 //! The client against a monitor and metadata servers of messages.
 
+use crate::inode::{Inode, Step};
+use crate::transfers::Cut;
 use crate::{Answer, Call, CallId, Config, FsClient, Outcome};
 use auth::Entropy;
 use bytes::Bytes;
@@ -74,12 +76,19 @@ fn sent<T: MessageBody>(outputs: &[Message]) -> Vec<(u64, T)> {
 impl World {
     /// A client with an open session at server 7.
     fn new() -> Self {
+        World::with(|config| config)
+    }
+
+    /// The same with another configuration.
+    fn with(change: impl FnOnce(Config) -> Config) -> Self {
         let config = Config {
             name: EntityName::client("admin"),
             credentials: Credentials::None,
             monitors: vec![EntityAddrVec::default()],
             file_system: None,
+            ends_with_session: false,
         };
+        let config = change(config);
         let client = FsClient::new(config, Entropy::from_seed([7; 32]));
         let none = ConnId(0);
         let now = Time(1_000_000_000);
@@ -462,4 +471,80 @@ fn commands_go_to_the_server_and_fail_when_it_goes() {
     world.client.handle_closed(world.now, world.server);
     world.goes_to(8, MdsState::ACTIVE);
     assert_eq!(world.ended(), [(second, Err(Errno::IO))]);
+}
+
+fn granted(seq: u32, caps: CapBits) -> Message {
+    let grant =
+        ClientCaps { op: CapOp::GRANT, ino: INO, cap_id: 5, seq, caps, ..Default::default() };
+    grant.encode(SUPPORTED)
+}
+
+#[test]
+fn the_size_for_a_read_is_asked_when_the_client_may_read() {
+    let mut world = World::new();
+    let tid = world.create(CapBits::PIN);
+    world.make_durable(tid);
+    world.call(Call::Read { ino: INO, offset: 0, length: 100 });
+    assert!(sent::<ClientRequest>(&world.outputs()).is_empty(), "it would be old when it may");
+    for seq in [2, 4] {
+        world.server_sends(granted(seq, CapBits::PIN | CapBits::FILE_READ));
+        let asked = sent::<ClientRequest>(&world.outputs());
+        assert_eq!(asked.iter().map(|(_, it)| it.op).collect::<Vec<_>>(), [ClientOp::GETATTR]);
+        // The capability goes before the answer comes, so the size is asked again.
+        world.server_sends(granted(seq + 1, CapBits::PIN));
+        let target = Some(InodeStat { size: 0, ..file(CapBits::PIN) });
+        world.reply(
+            asked[0].0,
+            ClientReply { target, ..ClientReply::plain(ClientOp::GETATTR, 0, 1) },
+        );
+        assert_eq!(world.ended(), []);
+    }
+}
+
+#[test]
+fn bytes_are_read_again_if_the_size_has_grown_meanwhile() {
+    let may_read = CapBits::PIN | CapBits::FILE_READ;
+    let inode = Inode { issued: may_read, held: may_read, opens: 1, ..Inode::default() };
+    let cut = Cut { offset: 0, wanted: 100, size: 64 };
+    let mut waiting = cut.checked(CallId(1), INO, Bytes::from_static(b"old"));
+    assert!(matches!(inode.next(&waiting), Step::AsksSize));
+    waiting.size = Some(96);
+    assert!(matches!(inode.next(&waiting), Step::Read(96, Some(96))));
+    waiting.size = Some(64);
+    assert!(matches!(inode.next(&waiting), Step::Ends(Ok(Answer::Data(data))) if data == "old"));
+}
+
+#[test]
+fn locks_are_claimed_at_the_next_server() {
+    let mut world = World::new();
+    let tid = world.create(CapBits::PIN);
+    world.make_durable(tid);
+    for (place, result) in [(3, 0), (4, Errno::AGAIN.negative())] {
+        let call = world.call(Call::Lock { ino: INO, place });
+        let (tid, asked) = sent::<ClientRequest>(&world.outputs()).remove(0);
+        assert_eq!((asked.op, asked.path.ino), (ClientOp::SETFILELOCK, INO));
+        world.reply(tid, ClientReply::plain(ClientOp::SETFILELOCK, result, 1));
+        let expected = if result == 0 { Ok(Answer::Done) } else { Err(Errno::AGAIN) };
+        assert_eq!(world.ended(), [(call, expected)]);
+    }
+    world.call(Call::Close(INO));
+    assert_eq!(world.client.held_caps().count(), 1, "a lock keeps the capability");
+    world.goes_to(8, MdsState::RECONNECT);
+    let claims = sent::<ClientReconnect>(&world.outputs()).remove(0).1;
+    // A count for `fcntl`, one lock of 41 bytes, and a count for `flock`.
+    let locks = &claims.caps[0].1.locks;
+    assert_eq!((locks.len(), locks[..12].to_vec()), (49, vec![1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]));
+}
+
+#[test]
+fn a_client_that_ends_with_its_session_asks_nothing_in_another_one() {
+    let mut world = World::with(|config| Config { ends_with_session: true, ..config });
+    world.goes_to(8, MdsState::RECONNECT);
+    world.outputs();
+    let mkdir = world.call(Call::Mkdir("d".to_owned()));
+    world.server_sends(ClientSession::new(SessionOp::CLOSE, 0).encode(SUPPORTED));
+    assert!(world.client.is_shut_out());
+    let rmdir = world.call(Call::Rmdir("d".to_owned()));
+    assert_eq!(world.ended(), [(mkdir, Err(Errno::IO)), (rmdir, Err(Errno::IO))]);
+    assert!(sent::<ClientSession>(&world.outputs()).is_empty(), "it opens no other one");
 }

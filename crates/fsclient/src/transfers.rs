@@ -1,11 +1,30 @@
 //! Reads and writes of objects on their way to the OSDs.
 
-use crate::call::CallId;
+use crate::call::{Call, CallId};
+use crate::inode::Waiting;
 use bytes::Bytes;
 use engine::Time;
 use rados::{Client, OpId, Operation, Reply};
 use std::collections::{BTreeMap, VecDeque};
 use types::Errno;
+
+/// A read that ends at a size which the server has told, and which may grow before the bytes are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    pub(crate) offset: u64,
+    /// Bytes that the call asks for.
+    pub(crate) wanted: u64,
+    pub(crate) size: u64,
+}
+
+impl Cut {
+    /// The call goes on with a look at the size: the bytes are its answer if that has not changed.
+    pub(crate) fn checked(self, id: CallId, ino: u64, data: Bytes) -> Waiting {
+        let Cut { offset, wanted: length, size } = self;
+        let call = Call::Read { ino, offset, length };
+        Waiting { read: Some((size, data)), ..Waiting::new(id, call) }
+    }
+}
 
 /// A read or a write of one object.
 #[derive(Debug)]
@@ -20,6 +39,7 @@ pub(crate) enum Transfer {
         ino: u64,
         call: CallId,
         length: u64,
+        cut: Option<Cut>,
     },
     /// A part of a read of a snapshot: where its bytes stand in the answer, and how many they are.
     Part {

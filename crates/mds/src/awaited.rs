@@ -9,11 +9,11 @@ use wire::{ClaimedCap, ClaimedRealm};
 
 /// The state lasts at least this long: clients must see it, or they close their sessions.
 const SHOWN: Duration = Duration::from_millis(500);
-/// Messages of clients that wait. A client that sends more loses its session.
-const PARKED_MAX: usize = 200_000;
-/// Claims of inodes that are not there, and that requests may create. A client that sends more loses its
-/// session.
-const EARLY_CLAIMS_MAX: usize = 200_000;
+/// Bytes of one client's messages that wait, and of its claims of inodes that are not there, and that
+/// requests may create. A client that sends more loses its session; others do not.
+const KEPT_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
+/// Bytes of a message or of a claim besides its content.
+const KEPT_BYTES: usize = 512;
 /// Inodes, and realms, of a client of which the realm is noted.
 const KNOWN_MAX: usize = 100_000;
 
@@ -28,6 +28,8 @@ pub(crate) struct Awaited {
     parked: VecDeque<(ClientPeer, Message)>,
     /// Claims of inodes that are not there: requests that are sent again may create them.
     early: BTreeMap<(Ino, u64), ClaimedCap>,
+    /// Bytes of both by client.
+    kept: BTreeMap<u64, usize>,
     /// Realms as each client knows them.
     realms: BTreeMap<u64, KnownRealms>,
 }
@@ -44,8 +46,9 @@ pub(crate) struct KnownRealms {
 impl Awaited {
     /// These clients are awaited.
     pub fn new(absent: BTreeSet<u64>) -> Self {
-        let (parked, early, realms) = Default::default();
-        Awaited { absent, timeout: Config::RECONNECT_TIMEOUT, began: None, parked, early, realms }
+        let (parked, early, kept, realms) = Default::default();
+        let timeout = Config::RECONNECT_TIMEOUT;
+        Awaited { absent, timeout, began: None, parked, early, kept, realms }
     }
 
     /// Clients are awaited for so long.
@@ -90,6 +93,7 @@ impl Awaited {
         self.absent.remove(&client);
         self.parked.retain(|(peer, _)| peer.client != client);
         self.early.retain(|(_, owner), _| *owner != client);
+        self.kept.remove(&client);
         self.realms.remove(&client);
     }
 
@@ -107,9 +111,17 @@ impl Awaited {
         std::mem::take(&mut self.realms)
     }
 
-    /// Keeps the claim of an inode that is not there; false if there are too many.
+    /// Whether a client may have so many bytes more; they are counted then.
+    fn keep(&mut self, client: u64, bytes: usize) -> bool {
+        let kept = self.kept.entry(client).or_default();
+        let has_room = *kept + KEPT_BYTES + bytes <= KEPT_BYTES_MAX;
+        *kept += if has_room { KEPT_BYTES + bytes } else { 0 };
+        has_room
+    }
+
+    /// Keeps the claim of an inode that is not there; false if the client has too many.
     pub fn claim_early(&mut self, client: u64, ino: Ino, claimed: ClaimedCap) -> bool {
-        let has_room = self.early.len() < EARLY_CLAIMS_MAX;
+        let has_room = self.keep(client, claimed.path.len() + claimed.locks.len());
         if has_room {
             self.early.insert((ino, client), claimed);
         }
@@ -127,9 +139,9 @@ impl Awaited {
         self.early
     }
 
-    /// Keeps a message until the end; false if there are too many.
+    /// Keeps a message until the end; false if the client has too many.
     pub fn park(&mut self, peer: &ClientPeer, message: &Message) -> bool {
-        let has_room = self.parked.len() < PARKED_MAX;
+        let has_room = self.keep(peer.client, message.len());
         if has_room {
             self.parked.push_back((peer.clone(), message.clone()));
         }
@@ -139,5 +151,37 @@ impl Awaited {
     /// The messages that wait, in the order of their arrival.
     pub fn take_parked(&mut self) -> VecDeque<(ClientPeer, Message)> {
         std::mem::take(&mut self.parked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use types::EntityName;
+
+    fn peer(client: u64) -> ClientPeer {
+        ClientPeer {
+            client,
+            name: EntityName::client("a"),
+            addrs: types::EntityAddrVec::default(),
+            address: None,
+            caps: std::sync::Arc::new(auth::MdsCaps::allow_all()),
+        }
+    }
+
+    #[test]
+    fn a_client_that_keeps_too_much_waiting_takes_no_room_of_others() {
+        let mut awaited = Awaited::new(BTreeSet::new());
+        let message = Message { front: Bytes::from(vec![0; 1 << 19]), ..Message::default() };
+        assert!(awaited.park(&peer(1), &message));
+        assert!(!awaited.park(&peer(1), &message));
+        assert!(awaited.claim_early(1, Ino(5), ClaimedCap::default()));
+        assert!(awaited.park(&peer(2), &message), "another client has room");
+        awaited.close(1);
+        assert!(awaited.park(&peer(1), &message), "it begins anew");
+        let mut claims = (0..u64::MAX)
+            .take_while(|ino| awaited.claim_early(2, Ino(*ino), ClaimedCap::default()));
+        assert!(claims.by_ref().count() < 2048, "claims count as well");
     }
 }

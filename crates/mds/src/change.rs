@@ -164,7 +164,13 @@ mod tests {
             ..SessionImage::default()
         };
         let snaps = wire::SnapContext { seq: types::SnapId(3), snaps: vec![types::SnapId(2)] };
-        let purge = Purge { layout: FileLayout::simple(PoolId(3)), next: 1, end: 9, snaps };
+        let purge = Purge {
+            layout: FileLayout::simple(PoolId(3)),
+            next: 1,
+            end: 9,
+            is_of_numbers: false,
+            snaps,
+        };
         let changes = [
             Change::Tree(Record::Gone(Ino(7))),
             Change::Session(4123, image),
@@ -172,6 +178,10 @@ mod tests {
             Change::Completed { client: 4123, tid: 7, created: 8, oldest: 6 },
             Change::Numbers(1 << 40),
             Change::Purge(7, purge.clone()),
+            Change::Purge(
+                7,
+                Purge::of_numbers(FileLayout::simple(PoolId(3)), 4, Default::default()),
+            ),
             Change::Purged(7),
             Change::Delegated { client: 4123, first: 1 << 40, count: 1024 },
         ];

@@ -69,6 +69,7 @@ impl Delegated {
     }
 
     /// All numbers.
+    #[cfg(test)]
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
         self.ranges().flat_map(|(first, count)| first..first + count)
     }

@@ -9,13 +9,14 @@ use namespace::{Inode, TrimPlace};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{FileLayout, SnapContext};
 
-/// Version of a purge's row, and the oldest reader that understands it.
-const ROW_VERSION: u8 = 2;
+/// Version of a purge's row, and the oldest reader that understands it. Version 3 is that of numbers.
+const ROW_VERSION: u8 = 3;
+const ROW_VERSION_OF_FILE: u8 = 2;
 
 /// Purges in memory. Of more, those that are stored are forgotten, and read again when others have ended.
 const KEPT_MAX: usize = if cfg!(test) { 8 } else { 65_536 };
 
-/// Objects of a file that are to be removed.
+/// Objects that are to be removed: those of a file, or the first ones of files with consecutive numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Purge {
     /// How its data was spread.
@@ -24,6 +25,8 @@ pub(crate) struct Purge {
     pub next: u64,
     /// Number behind that of its last object.
     pub end: u64,
+    /// Whether each object is the first one of another file; then they are counted from the first file.
+    pub is_of_numbers: bool,
     /// Snapshots that showed the file when it lost its name: OSDs keep its data for them.
     pub snaps: SnapContext,
 }
@@ -39,17 +42,26 @@ impl Purge {
         let bytes = ranges.fold(inode.size.max(inode.truncation.data_end), u64::max);
         // The first object is always tried: clients make it to test their rights on the pool.
         let end = layout.objects_below(bytes).max(1);
-        Some(Purge { layout, next: 0, end, snaps })
+        Some(Purge { layout, next: 0, end, is_of_numbers: false, snaps })
+    }
+
+    /// The purge of the first objects of so many numbers, of which it is not known whether files had them.
+    pub fn of_numbers(layout: FileLayout, count: u64, snaps: SnapContext) -> Purge {
+        Purge { layout, next: 0, end: count, is_of_numbers: true, snaps }
     }
 }
 
 impl Encode for Purge {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(ROW_VERSION, ROW_VERSION, |w| {
+        let version = if self.is_of_numbers { ROW_VERSION } else { ROW_VERSION_OF_FILE };
+        w.versioned(version, version, |w| {
             w.value(&self.layout);
             w.u64(self.next);
             w.u64(self.end);
             w.value(&self.snaps);
+            if self.is_of_numbers {
+                w.bool(true);
+            }
         });
     }
 }
@@ -63,6 +75,7 @@ impl Decode for Purge {
                 end: r.u64("last object")?,
                 // Version 1 is from before there were snapshots.
                 snaps: if version >= 2 { r.value()? } else { SnapContext::default() },
+                is_of_numbers: version >= 3 && r.bool("whether it is of numbers")?,
             })
         })
     }
@@ -139,6 +152,14 @@ impl Purges {
     /// The purge of an inode, if it is in memory.
     pub fn get(&self, ino: u64) -> Option<&Purge> {
         self.left.get(&ino)
+    }
+
+    /// Whether an inode has a purge in memory, or is among the numbers of one.
+    pub fn has(&self, ino: u64) -> bool {
+        let before = self.left.range(..=ino).next_back();
+        before.is_some_and(|(first, purge)| {
+            *first == ino || purge.is_of_numbers && ino - first < purge.end
+        })
     }
 
     /// Purges in memory.

@@ -29,6 +29,10 @@ pub(crate) struct Quotas {
     told: BTreeMap<(Ino, u64), Use>,
     /// Directories of which the use has changed, and not all clients may know.
     changed: BTreeSet<Ino>,
+    /// Those of them that have changed since the last look.
+    fresh: BTreeSet<Ino>,
+    /// Directories with little left, below which no client creates asynchronously.
+    near: BTreeSet<Ino>,
     /// When all clients are told next.
     due: Time,
 }
@@ -36,7 +40,38 @@ pub(crate) struct Quotas {
 impl Quotas {
     /// The use of directories has changed.
     pub fn note(&mut self, directories: impl IntoIterator<Item = Ino>) {
-        self.changed.extend(directories);
+        for directory in directories {
+            self.changed.insert(directory);
+            self.fresh.insert(directory);
+        }
+    }
+
+    /// Directories of which the use has changed since this was asked last.
+    pub fn take_fresh(&mut self) -> BTreeSet<Ino> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// Little is left of a directory's quota, or not; whether that is so since now.
+    pub fn set_near(&mut self, ino: Ino, is_near: bool) -> bool {
+        match is_near {
+            true => self.near.insert(ino),
+            false => {
+                self.near.remove(&ino);
+                false
+            }
+        }
+    }
+
+    /// Forgets directories that are gone.
+    pub fn retain_near(&mut self, exists: impl Fn(Ino) -> bool) {
+        self.near.retain(|ino| exists(*ino));
+    }
+
+    /// Clients may create asynchronously below these directories again, whatever is left.
+    pub fn forget_near(&mut self, directories: impl IntoIterator<Item = Ino>) {
+        for ino in directories {
+            self.near.remove(&ino);
+        }
     }
 
     /// Whether nothing has changed since all clients were told.
@@ -104,6 +139,18 @@ fn is_news(quota: &QuotaInfo, told: Option<Use>, now: Use) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn little_is_left_of_a_quota_since_now_once() {
+        let mut quotas = Quotas::default();
+        let seen = [true, true, false, true].map(|is_near| quotas.set_near(Ino(7), is_near));
+        assert_eq!(seen, [true, false, false, true]);
+        quotas.forget_near([Ino(7)]);
+        assert!(quotas.set_near(Ino(7), true), "a directory may have come below it");
+        quotas.note([Ino(7)]);
+        assert_eq!((quotas.take_fresh().len(), quotas.take_fresh().len()), (1, 0));
+        assert_eq!(quotas.changed().len(), 1);
+    }
 
     #[test]
     fn clients_are_told_when_a_sixteenth_of_the_rest_is_used() {

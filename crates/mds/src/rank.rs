@@ -20,6 +20,7 @@ pub(crate) mod reconnect;
 mod replay;
 pub(crate) mod shown;
 pub(crate) mod snapshots;
+mod waiting;
 
 use crate::awaited::Awaited;
 use crate::caps;
@@ -41,8 +42,9 @@ use latencies::Latencies;
 use maps::MdsMap;
 use namespace::{AttributeChange, Context, Done, Ino, Inode, Operation, SetAttributes, Tree};
 use outbox::Outbox;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use types::{Epoch, Errno, PoolId, SnapId, features};
+use waiting::{Waiting, WaitingRequests};
 use wire::client_request::SetxattrArguments;
 use wire::{CapBits, ClientOp, ClientReply, ClientRequest, FileLayout, MessageBody};
 
@@ -58,20 +60,6 @@ fn first_ino(now: Time) -> Ino {
     const START_OF_2026: u32 = 1_767_225_600;
     let seconds = now.wall().seconds.saturating_sub(START_OF_2026);
     Ino(Ino::FIRST.0 + (u64::from(seconds) << 12))
-}
-
-/// A request that waits for other clients.
-#[derive(Debug)]
-struct Waiting {
-    request: ClientRequest,
-    /// When it came.
-    since: Time,
-    /// The inode that it has created already, if it is only answered again.
-    created: Option<Ino>,
-    /// Its number as a task of the server, for which its own client also has to give back what it has.
-    task: u64,
-    /// Whether it waits for asynchronous ones of its client that came before.
-    is_behind: bool,
 }
 
 /// Values of the map of metadata servers.
@@ -126,8 +114,7 @@ pub struct Rank {
     sessions: Sessions,
     permissions: Permissions,
     caps: LockMachine,
-    /// Requests that wait for other clients.
-    waiting: BTreeMap<RequestId, Waiting>,
+    waiting: WaitingRequests,
     /// Those for which others have given back what they need.
     ready: VecDeque<RequestId>,
     locks: LockRequests,
@@ -166,7 +153,7 @@ impl Rank {
             sessions: Sessions::default(),
             permissions: Permissions::default(),
             caps: LockMachine::new(Settings::default()),
-            waiting: BTreeMap::new(),
+            waiting: WaitingRequests::default(),
             ready: VecDeque::new(),
             locks: LockRequests::default(),
             now,
@@ -322,6 +309,7 @@ impl Rank {
         self.tree.check_invariants();
         self.caps.check_invariants();
         self.locks.check_invariants();
+        self.waiting.check_invariants();
         for ino in self.tree.pending_cuts().into_iter().filter(|_| self.log.is_stored()) {
             assert!(self.cuts.is_pending(ino.0), "the cut of {ino} is known");
         }
@@ -350,6 +338,9 @@ impl Rank {
         self.latencies.arrived(self.now, RequestId { client, tid });
         let session = self.sessions.get_mut(client).expect("the session was checked");
         session.forget_completed(request.oldest_client_tid);
+        if let Some(error) = session.failed(tid) {
+            return self.answer_failed(RequestId { client, tid }, &request, error);
+        }
         let completed = session.completed(tid);
         if let Some(created) = completed
             && (request.has_early_reply() || self.tree.get(Ino(created)).is_none())
@@ -367,7 +358,7 @@ impl Rank {
             return self.send(client, ClientReply { extra, ..reply }.encode(0).with_tid(tid));
         }
         let id = RequestId { client, tid };
-        if self.waiting.contains_key(&id) {
+        if self.waiting.has(id) {
             // It was sent again by a new connection, to which the reply will go.
             return;
         }
@@ -391,7 +382,8 @@ impl Rank {
             None => {
                 let (since, created) = (self.now, completed.map(Ino));
                 let task = self.sessions.counted.requests;
-                let waiting = Waiting { request, since, created, task, is_behind: false };
+                let (concerned, meant) = (Vec::new(), None);
+                let waiting = Waiting { request, since, created, task, concerned, meant };
                 if let Some(waiting) = self.keep_order(id, waiting) {
                     self.run(id, waiting);
                 }
@@ -428,8 +420,9 @@ impl Rank {
 
     /// Executes a request, or keeps it until other clients have given back what it needs.
     fn run(&mut self, id: RequestId, waiting: Waiting) {
-        let Waiting { request, created, task, .. } = &waiting;
         self.log.set_author(Some(id.client));
+        let Some(waiting) = self.admit(id, waiting) else { return };
+        let Waiting { request, created, task, .. } = &waiting;
         let mut plan = match self.planned(id.client, request, *created) {
             Ok(plan) => plan,
             Err(Errno::INVAL) if self.is_behind(id.client, request) => {
@@ -470,10 +463,7 @@ impl Rank {
                     return;
                 }
             }
-            Admission::Waits => {
-                self.waiting.insert(id, waiting);
-                return;
-            }
+            Admission::Waits => return self.waiting.insert(id, waiting),
             Admission::Refused => return self.finish(id, request, Err(Errno::AGAIN)),
         }
         if request.has_early_reply() {
@@ -573,7 +563,7 @@ impl Rank {
     /// not given to anyone.
     fn told_ino(&self, client: u64, request: &ClientRequest) -> Option<Ino> {
         let told = Ino(request.ino);
-        let is_used = self.tree.get(told).is_some() || self.purges.get(told.0).is_some();
+        let is_used = self.tree.get(told).is_some() || self.purges.has(told.0);
         if is_used || !request.is_replayed() {
             return None;
         }
@@ -712,6 +702,11 @@ impl Rank {
         let encode = |reply: ClientReply| reply.encode(features::SUPPORTED).with_tid(tid);
         let executed = match result {
             Ok(executed) => executed,
+            Err(error) if request.is_asynchronous() => {
+                self.note_failed(id, request, error);
+                let reply = ClientReply { result: error.negative(), ..plain };
+                return self.send(client, encode(reply));
+            }
             Err(error) => {
                 let reply = ClientReply { result: error.negative(), ..plain };
                 return self.send_early(client, encode(reply));
@@ -737,7 +732,7 @@ impl Rank {
     fn settle(&mut self) {
         self.take_cap_outputs();
         while let Some(id) = self.ready.pop_front() {
-            if let Some(waiting) = self.waiting.remove(&id) {
+            if let Some(waiting) = self.waiting.remove(id) {
                 self.run(id, waiting);
                 self.take_cap_outputs();
             }

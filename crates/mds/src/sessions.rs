@@ -5,7 +5,7 @@ use crate::quotas::Quotas;
 use codec::{Decode, Encode, Reader, Writer};
 use engine::Time;
 use std::collections::BTreeMap;
-use types::{EntityAddrVec, EntityName, Epoch};
+use types::{EntityAddrVec, EntityName, Epoch, Errno};
 use wire::session_features;
 
 /// Features of this server. A session has those of them that its client has, too.
@@ -29,13 +29,22 @@ pub(crate) const NEEDED_FEATURES: u64 = session_features::REPLY_ENCODING;
 /// never says which it has seen has so many.
 const COMPLETED_MAX: usize = 100_000;
 
-/// Version of a session's row, and the oldest reader that understands it. Version 2 adds delegated numbers.
-const ROW_VERSION: u8 = 2;
-const ROW_COMPAT: u8 = 1;
+/// Version of a session's row, and the oldest reader that understands it. Version 2 adds delegated numbers,
+/// which an older reader would drop, and 3 failures among completed requests.
+const ROW_VERSION: u8 = 3;
+const ROW_COMPAT: u8 = 3;
 
 /// The fact by which clients of Ceph's libraries name their version. None of them creates asynchronously up
 /// to 20.2; they discard the numbers that they are delegated.
 const LIBRARY_VERSION: &str = "ceph_version";
+
+/// Bit of a number that is an errno, in place of an inode.
+const FAILED: u64 = 1 << 63;
+
+/// The number by which the failure of a request is noted, in place of the inode that it creates.
+pub(crate) fn failure(error: Errno) -> u64 {
+    FAILED | u64::from(error.0.unsigned_abs())
+}
 
 /// The part of a session that outlives its server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,7 +57,8 @@ pub(crate) struct SessionImage {
     pub metadata: BTreeMap<String, String>,
     /// Features of both.
     pub features: u64,
-    /// Changes that were executed, by number, and the inode that was created.
+    /// Changes that were executed, by number, and the inode that was created; of an asynchronous request that
+    /// has failed, [`failure`].
     pub completed: BTreeMap<u64, u64>,
     /// Numbers for inodes that it creates asynchronously.
     pub delegated: Delegated,
@@ -179,6 +189,12 @@ impl Session {
     pub fn delegate(&mut self, first: u64, count: u64) {
         self.image.delegated.add(first, count);
         self.known_numbers += count;
+    }
+
+    /// Why an asynchronous request has failed, if it has.
+    pub fn failed(&self, tid: u64) -> Option<Errno> {
+        let noted = self.completed(tid)?;
+        (noted & FAILED != 0).then_some(Errno((noted & !FAILED) as i32))
     }
 
     /// The inode that an executed change created, 0 for none; `None` if it was not executed.

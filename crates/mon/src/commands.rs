@@ -58,6 +58,7 @@ pub(crate) mod reweight;
 pub(crate) mod scrub;
 pub(crate) mod services;
 pub(crate) mod status;
+pub(crate) mod subvolume_marks;
 pub(crate) mod subvolumes;
 #[cfg(test)]
 mod testing;

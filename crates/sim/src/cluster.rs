@@ -225,7 +225,13 @@ fn file_system(
             is_up: false,
         };
         let (credentials, monitors) = (credentials.clone(), monitors.to_vec());
-        let config = fsclient::Config { name, credentials, monitors, file_system: None };
+        let config = fsclient::Config {
+            name,
+            credentials,
+            monitors,
+            file_system: None,
+            ends_with_session: false,
+        };
         (Box::new(FileClientProcess::new(config)) as Box<dyn Process>, presence)
     };
     (0..shape.servers).map(server).chain((0..shape.clients).map(user)).collect()

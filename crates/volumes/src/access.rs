@@ -4,15 +4,16 @@
 //! entity. They are written before the capabilities are given, and after they are taken away, so that no
 //! entity has capabilities that the files do not tell.
 
+use crate::attributes::DataPlace;
 use crate::catalog::{Subvolume, Subvolumes};
 use crate::failure::{During, Failure};
+use crate::needs::{Need, is_needed, level_and_path};
 use crate::order::{Outcome, Printed, unknown};
 use crate::paths;
 use crate::procedure::Target;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use types::Errno;
-use wire::InodeStat;
 
 const MODE: u32 = 0o600;
 /// Versions that Ceph gives the files of an entity and of a subvolume.
@@ -84,9 +85,9 @@ async fn list(all: &Subvolumes<'_>, subvolume: &Subvolume) -> Outcome {
 }
 
 /// The capabilities for a subvolume at a server and at OSDs.
-fn caps(all: &Subvolumes<'_>, subvolume: &Subvolume, stat: &InodeStat, level: &str) -> [String; 2] {
-    let pool = all.order().pool_name(crate::attributes::pool_of(all.order(), stat));
-    let namespace = match stat.layout.namespace.as_str() {
+fn caps(subvolume: &Subvolume, place: &DataPlace, level: &str) -> [String; 2] {
+    let DataPlace { pool, namespace } = place;
+    let namespace = match namespace.as_str() {
         "" => String::new(),
         namespace => format!(" namespace={namespace}"),
     };
@@ -139,32 +140,22 @@ fn changed(former: &str, without: &[String], with: Option<&str>) -> String {
     kept.join(", ")
 }
 
-/// Level and path of a capability at a server.
-fn level_and_path(part: &str) -> (&str, &str) {
-    let mut words = part.split_whitespace().skip(1);
-    let level = words.next().unwrap_or_default();
-    let path = words.find_map(|word| word.strip_prefix("path=")).unwrap_or_default();
-    (level, path.trim_matches('"'))
+/// Capabilities at a server that are none of some.
+fn others(caps: &Map<String, Value>, but: [&String; 2]) -> Vec<String> {
+    let all = parts(caps_for(caps, "mds"));
+    all.filter(|part| !but.iter().any(|other| other == part)).map(str::to_owned).collect()
 }
 
-/// Whether a capability at OSDs may be needed by one of those at a server. A namespace belongs to one
-/// subvolume, but a pool as a whole to many. Levels that are not given here may need any.
-fn is_needed(osd: &str, mds: &[&str]) -> bool {
-    let level = level_and_path(osd).0;
-    let needs = |other: &str| other == level || !["r", "rw"].contains(&other);
-    !osd.contains(" namespace=") && mds.iter().any(|part| needs(level_and_path(part).0))
-}
-
-/// Capabilities of an entity with those for a subvolume, in place of those of the other level.
+/// Capabilities of an entity with those for a subvolume, in place of those of the other level. `needs` are
+/// those of its other capabilities at a server.
 fn with_access(
     former: &Map<String, Value>,
     [mds, osd]: [String; 2],
     other: [String; 2],
+    needs: &[Need],
 ) -> Map<String, Value> {
     let had_other = parts(caps_for(former, "mds")).any(|part| part == other[0]);
-    let is_rest = |part: &&str| *part != mds && *part != other[0];
-    let rest: Vec<&str> = parts(caps_for(former, "mds")).filter(is_rest).collect();
-    let is_gone = had_other && !is_needed(&other[1], &rest);
+    let is_gone = had_other && !is_needed(&other[1], needs);
     let gone = if is_gone { &other[1..] } else { &[] };
     let mon = caps_for(former, "mon");
     let mon = if mon.is_empty() { "allow r" } else { mon };
@@ -196,12 +187,15 @@ async fn authorize(all: &Subvolumes<'_>, subvolume: &Subvolume, id: &str) -> Out
         return Err(Failure::new(Errno::PERM, format!("auth ID: {id} is already in use")));
     }
     let stat = all.content(subvolume).await?;
+    let place = DataPlace::of(all.tree(), all.order(), subvolume.content(), &stat).await?;
     note(all, subvolume, id, tenant, Some(level)).await?;
-    let own = caps(all, subvolume, &stat, level);
-    let other = caps(all, subvolume, &stat, if level == "r" { "rw" } else { "r" });
+    let own = caps(subvolume, &place, level);
+    let other = caps(subvolume, &place, if level == "r" { "rw" } else { "r" });
+    let known = former.clone().unwrap_or_default();
+    let needs = Need::of(all, &others(&known, [&own[0], &other[0]])).await?;
     let entity = format!("client.{id}");
     let prefix = if former.is_none() { "auth get-or-create" } else { "auth caps" };
-    let new = with_access(&former.unwrap_or_default(), own, other);
+    let new = with_access(&known, own, other, &needs);
     command(all, json!({ "prefix": prefix, "entity": entity, "caps": arguments(&new) })).await?;
     let get = json!({ "prefix": "auth get-key", "entity": entity, "format": "plain" });
     let key = command(all, get).await?;
@@ -274,12 +268,12 @@ fn is_for(subvolume: &Subvolume, part: &str) -> bool {
 fn paired(
     all: &Subvolumes<'_>,
     subvolume: &Subvolume,
-    stat: Option<&InodeStat>,
+    place: Option<&DataPlace>,
     mds: &str,
 ) -> Vec<String> {
     let (level, path) = level_and_path(mds);
-    if let Some(stat) = stat.filter(|_| path.trim_start_matches('/') == subvolume.content()) {
-        return caps(all, subvolume, stat, level)[1..].to_vec();
+    if let Some(place) = place.filter(|_| path.trim_start_matches('/') == subvolume.content()) {
+        return caps(subvolume, place, level)[1..].to_vec();
     }
     let id = path.rsplit('/').next().unwrap_or_default();
     let name = if subvolume.group.is_empty() { &subvolume.name } else { id };
@@ -292,23 +286,25 @@ fn paired(
 }
 
 /// Capabilities of an entity without those for a subvolume; `None` if it has none for it.
-fn without_access(
+async fn without_access(
     all: &Subvolumes<'_>,
     subvolume: &Subvolume,
-    stat: Option<&InodeStat>,
+    place: Option<&DataPlace>,
     former: &Map<String, Value>,
-) -> Option<Map<String, Value>> {
+) -> Result<Option<Map<String, Value>>, Failure> {
     let (gone, rest): (Vec<&str>, Vec<&str>) =
         parts(caps_for(former, "mds")).partition(|part| is_for(subvolume, part));
     if gone.is_empty() {
-        return None;
+        return Ok(None);
     }
-    let osd = gone.iter().flat_map(|part| paired(all, subvolume, stat, part));
-    let osd: Vec<String> = osd.filter(|osd| !is_needed(osd, &rest)).collect();
+    let osd = gone.iter().flat_map(|part| paired(all, subvolume, place, part));
+    let others: Vec<String> = rest.iter().map(|part| (*part).to_owned()).collect();
+    let needs = Need::of(all, &others).await?;
+    let osd: Vec<String> = osd.filter(|osd| !is_needed(osd, &needs)).collect();
     let mut left = former.clone();
     left.insert("mds".to_owned(), json!(rest.join(", ")));
     left.insert("osd".to_owned(), json!(changed(caps_for(former, "osd"), &osd, None)));
-    Some(left)
+    Ok(Some(left))
 }
 
 async fn deauthorize(all: &Subvolumes<'_>, subvolume: &Subvolume, id: &str) -> Outcome {
@@ -319,11 +315,14 @@ async fn deauthorize(all: &Subvolumes<'_>, subvolume: &Subvolume, id: &str) -> O
         return Ok(Printed::none());
     }
     if let Some(former) = entity(all, id).await? {
-        let stat = match all.content(subvolume).await {
+        let place = match all.content(subvolume).await {
             Err(Failure { errno: Errno::NOENT, .. }) => None,
-            found => Some(found?),
+            found => {
+                let path = subvolume.content();
+                Some(DataPlace::of(all.tree(), all.order(), path, &found?).await?)
+            }
         };
-        if let Some(left) = without_access(all, subvolume, stat.as_ref(), &former) {
+        if let Some(left) = without_access(all, subvolume, place.as_ref(), &former).await? {
             let entity = format!("client.{id}");
             let new = match is_worthless(&left) {
                 true => json!({ "prefix": "auth rm", "entity": entity }),
@@ -385,6 +384,10 @@ mod tests {
         caps.as_object().cloned().unwrap()
     }
 
+    fn need(level: &str, pool: Option<&str>) -> Need {
+        Need { level: level.to_owned(), pool: pool.map(str::to_owned) }
+    }
+
     fn pair(level: &str, path: &str, pool: &str) -> [String; 2] {
         [format!("allow {level} path={path}"), format!("allow {level} pool={pool}")]
     }
@@ -394,6 +397,12 @@ mod tests {
         let (own, other) = (pair("r", "/b", "x"), pair("rw", "/b", "x"));
         let former = rights("allow rw path=/a", "allow rw pool=x");
         let both = "allow rw pool=x, allow r pool=x";
+        let with_access = |former: &Map<String, Value>, own: [String; 2], other: [String; 2]| {
+            let rest = others(former, [&own[0], &other[0]]);
+            let needs: Vec<Need> =
+                rest.iter().map(|part| need(level_and_path(part).0, Some("x"))).collect();
+            with_access(former, own, other, &needs)
+        };
         let new = rights("allow rw path=/a, allow r path=/b", both);
         assert_eq!(with_access(&former, own.clone(), other.clone()), new);
         let former = rights("allow rw path=/a, allow rw path=/b", "allow rw pool=x");
@@ -404,14 +413,6 @@ mod tests {
         let former = rights("allow r path=/a, allow rw path=/b", "allow r pool=x, allow rw pool=x");
         let new = rights("allow r path=/a, allow r path=/b", "allow r pool=x");
         assert_eq!(with_access(&former, own, other), new);
-    }
-
-    #[test]
-    fn a_namespace_is_needed_by_its_subvolume_alone() {
-        assert!(is_needed("allow rw pool=x", &["allow rw path=/a"]));
-        assert!(is_needed("allow rw pool=x", &["allow *"]));
-        assert!(!is_needed("allow rw pool=x", &["allow r path=/a"]));
-        assert!(!is_needed("allow rw pool=x namespace=n", &["allow rw path=/a"]));
     }
 
     #[test]

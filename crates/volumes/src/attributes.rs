@@ -168,13 +168,13 @@ fn percentage(used: u64, quota: Option<u64>) -> String {
 }
 
 /// Facts of a directory, for `info`.
-pub(crate) fn info(order: &Order, stat: &InodeStat) -> Value {
+pub(crate) fn info(order: &Order, stat: &InodeStat, place: &DataPlace) -> Value {
     let quota = Some(stat.quota.max_bytes).filter(|bytes| *bytes > 0);
     json!({
         "uid": stat.uid,
         "gid": stat.gid,
         "mode": stat.mode,
-        "data_pool": order.pool_name(pool_of(order, stat)),
+        "data_pool": place.pool,
         "created_at": time(stat.btime),
         "atime": time(stat.atime),
         "mtime": time(stat.mtime),
@@ -186,11 +186,33 @@ pub(crate) fn info(order: &Order, stat: &InodeStat) -> Value {
     })
 }
 
-/// The pool of new files in a directory, as far as its attributes tell it; otherwise the default one.
-pub(crate) fn pool_of(order: &Order, stat: &InodeStat) -> i64 {
-    let is_known = order.volume.data_pools.iter().any(|pool| pool.id == stat.layout.pool.0);
-    let default = order.volume.data_pools.first().map_or(-1, |pool| pool.id);
-    if is_known { stat.layout.pool.0 } else { default }
+/// Pool and namespace of the data of new files in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DataPlace {
+    pub(crate) pool: String,
+    pub(crate) namespace: String,
+}
+
+impl DataPlace {
+    /// By the layout of a directory, or by that of the nearest one above that has any.
+    pub(crate) async fn of(
+        tree: &Tree,
+        order: &Order,
+        path: &str,
+        stat: &InodeStat,
+    ) -> Result<DataPlace, Failure> {
+        let (mut path, mut layout) = (path, stat.layout.clone());
+        let is_known = |id| order.volume.data_pools.iter().any(|pool| pool.id == id);
+        while !is_known(layout.pool.0) && !path.is_empty() {
+            // The directory of snapshots has no layout.
+            path = path.rsplit_once('/').map_or("", |(above, _)| above.trim_end_matches('/'));
+            let step = || format!("looking at /{path}");
+            layout = tree.stat(path).await.during(step)?.layout;
+        }
+        let default = order.volume.data_pools.first().map_or(-1, |pool| pool.id);
+        let pool = if is_known(layout.pool.0) { layout.pool.0 } else { default };
+        Ok(DataPlace { pool: order.pool_name(pool), namespace: layout.namespace })
+    }
 }
 
 /// `ceph.dir.pin` and its kin.

@@ -5,6 +5,7 @@
 use crate::catalog::{COMPLETE, FAILED, IN_PROGRESS, Subvolume, Subvolumes};
 use crate::copy::Copy;
 use crate::failure::{During, Failure};
+use crate::fence::{Lock, Part};
 use crate::metadata::{FAILURE, SOURCE};
 use crate::order::{Order, Volume};
 use crate::procedure::{Inputs, Procedure, Steps};
@@ -107,21 +108,47 @@ async fn clone_of(all: &Subvolumes<'_>, id: &str) -> Result<Option<Subvolume>, F
     Ok(found)
 }
 
-/// Metadata is changed before and after the copy, and not while an order changes it.
+/// Copies into a clone, if no other worker does.
 async fn copy(all: &Subvolumes<'_>, id: &str) -> Result<(), Failure> {
-    let steps = all.tree().steps();
+    let lock = Lock::take(all.tree(), Part::Copies).await?;
+    let copied = copy_alone(all, id).await;
+    lock.release(all.tree()).await;
+    copied
+}
+
+/// Metadata is changed before and after the copy, and not while an order changes it.
+async fn copy_alone(all: &Subvolumes<'_>, id: &str) -> Result<(), Failure> {
+    let (tree, steps) = (all.tree(), all.tree().steps());
     steps.lock().await;
-    let Some(mut clone) = clone_of(all, id).await? else { return Ok(()) };
+    let lock = Lock::take(tree, Part::Metadata).await?;
+    let begun = begin(all, id).await;
+    lock.release(tree).await;
+    steps.unlock().await;
+    let Some(clone) = begun? else { return Ok(()) };
+    let copied = copy_content(all, &clone).await;
+    steps.lock().await;
+    let lock = Lock::take(tree, Part::Metadata).await?;
+    let ended = end(all, id, copied).await;
+    lock.release(tree).await;
+    ended
+}
+
+/// The clone with an id, if there is still something to copy.
+async fn begin(all: &Subvolumes<'_>, id: &str) -> Result<Option<Subvolume>, Failure> {
+    let Some(mut clone) = clone_of(all, id).await? else { return Ok(None) };
     if !clone.is_being_cloned() {
-        return clones::unlist(all, &clone).await;
+        clones::unlist(all, &clone).await?;
+        return Ok(None);
     }
     if clone.state() != IN_PROGRESS {
         clone.set_state(IN_PROGRESS);
         all.store(&clone).await?;
     }
-    steps.unlock().await;
-    let copied = copy_content(all, &clone).await;
-    steps.lock().await;
+    Ok(Some(clone))
+}
+
+/// Notes the end of a copy.
+async fn end(all: &Subvolumes<'_>, id: &str, copied: Result<(), Failure>) -> Result<(), Failure> {
     // It may have been cancelled meanwhile.
     let Some(mut clone) = clone_of(all, id).await? else { return Ok(()) };
     if !clone.is_being_cloned() {

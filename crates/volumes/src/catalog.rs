@@ -191,9 +191,31 @@ impl<'a> Subvolumes<'a> {
 
     /// A subvolume; `None` if it is not there, or was never made to the end.
     pub(crate) async fn find(&self, group: &str, name: &str) -> Result<Option<Subvolume>, Failure> {
-        let directory = paths::subvolume(group, name);
-        let path = format!("{directory}/.meta");
-        let content = match self.tree.read(&path).await {
+        let path = format!("{}/.meta", paths::subvolume(group, name));
+        let read = self.tree.read(&path).await;
+        self.subvolume(group, name, &path, read)
+    }
+
+    /// A subvolume as a snapshot of its directory shows it.
+    pub(crate) async fn find_at(
+        &self,
+        today: &Subvolume,
+        snapshot: &str,
+    ) -> Result<Option<Subvolume>, Failure> {
+        let path = format!("{snapshot}/.meta");
+        let read = self.tree.read_snapshot(&path).await;
+        self.subvolume(&today.group, &today.name, &path, read)
+    }
+
+    /// A subvolume by the file of its metadata.
+    fn subvolume(
+        &self,
+        group: &str,
+        name: &str,
+        path: &str,
+        read: Result<Bytes, Errno>,
+    ) -> Result<Option<Subvolume>, Failure> {
+        let content = match read {
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
             read => read.during(|| format!("reading /{path}"))?,
         };
@@ -276,7 +298,7 @@ impl<'a> Subvolumes<'a> {
         let directory = subvolume.directory();
         let step = || format!("making /{directory}");
         match self.tree.mkdir(&directory, 0o755).await {
-            Ok(()) => {}
+            Ok(_) => {}
             Err(Errno::EXIST) if subvolume.metadata == Metadata::default() => {
                 for (name, stat) in self.tree.list(&directory).await.during(step)? {
                     if is_directory(&stat) {

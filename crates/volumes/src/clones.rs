@@ -79,13 +79,20 @@ pub(crate) async fn content_at(
     if snapshots == subvolume.content() {
         return Ok((directory.clone(), all.tree().stat(&directory).await.during(step)?));
     }
-    let entries = all.tree().list(&directory).await.during(step)?;
-    let mut contents =
-        entries.into_iter().filter(|(name, stat)| is_directory(stat) && !name.starts_with('.'));
-    let found = contents.next().map(|(name, stat)| (format!("{directory}/{name}"), stat));
-    found.ok_or_else(|| {
+    let none = || {
         Failure::missing(format!("snapshot '{snapshot}' of '{}' has no content", subvolume.name))
-    })
+    };
+    // Other directories may lie beside the content: what another attempt or a user has left.
+    let then = all.find_at(subvolume, &directory).await?.ok_or_else(none)?;
+    let name = then.content_name();
+    if name.is_empty() {
+        return Err(none());
+    }
+    let path = format!("{directory}/{name}");
+    match all.tree().find(&path).await.during(step)? {
+        Some(stat) if is_directory(&stat) => Ok((path, stat)),
+        _ => Err(none()),
+    }
 }
 
 /// `fs subvolume snapshot clone`: everything but the copy.
@@ -167,7 +174,7 @@ async fn list(
     all.tree().mkdirs(paths::CLONES, 0o755).await.during(step)?;
     let target = format!("/{}", clone.directory());
     match all.tree().symlink(format!("{}/{id}", paths::CLONES), target.as_bytes()).await {
-        Ok(()) | Err(Errno::EXIST) => {}
+        Ok(_) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno).during(step),
     }
     let mut source = source.clone();

@@ -50,6 +50,8 @@ fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
 struct Level {
     from: Vec<u8>,
     to: Vec<u8>,
+    /// The inode of the copy.
+    made: u64,
     stat: InodeStat,
     after: Option<Bytes>,
     /// Directories of the last page that were not copied yet.
@@ -88,23 +90,25 @@ impl Copy {
         to: &[u8],
         stat: &InodeStat,
     ) -> Result<(), Errno> {
-        let level = |from: Vec<u8>, to: Vec<u8>, stat: InodeStat| Level {
+        let level = |from: Vec<u8>, to: Vec<u8>, made: u64, stat: InodeStat| Level {
             from,
             to,
+            made,
             stat,
             after: Some(Bytes::new()),
             below: Vec::new(),
         };
-        let mut stack = vec![level(from.to_vec(), to.to_vec(), stat.clone())];
+        let top = self.tree.stat(to).await?.ino;
+        let mut stack = vec![level(from.to_vec(), to.to_vec(), top, stat.clone())];
         while let Some(top) = stack.last_mut() {
             self.goes_on().await?;
             if let Some((name, stat)) = top.below.pop() {
                 let (from, to) = (joined(&top.from, &name), joined(&top.to, &name));
-                match self.tree.mkdir(&to, 0o700).await {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(errno) => return Err(errno),
-                }
-                stack.push(level(from, to, stat));
+                let made = match self.tree.mkdir(&to, 0o700).await {
+                    Err(Errno::EXIST) => self.tree.stat(&to).await.map(|stat| stat.ino),
+                    made => made,
+                };
+                stack.push(level(from, to, made?, stat));
             } else if let Some(after) = top.after.take() {
                 let (entries, next) = self.tree.page(&top.from, &after).await?;
                 let (below, others) = entries.into_iter().partition(|(_, stat)| is_directory(stat));
@@ -114,7 +118,7 @@ impl Copy {
             } else {
                 // Entries change the times of a directory, so its own are set behind them.
                 let done = stack.pop().expect("the top of the stack was looked at");
-                self.attributes(&done.to, &done.stat).await?;
+                self.attributes(done.made, &done.stat).await?;
             }
         }
         Ok(())
@@ -181,12 +185,11 @@ impl Copy {
             }
             self.free(to).await?;
         }
-        if is_link(stat) {
-            self.tree.symlink(to, &stat.symlink).await?;
-        } else {
-            self.file(to, stat).await?;
-        }
-        self.attributes(to, stat).await
+        let made = match is_link(stat) {
+            true => self.tree.symlink(to, &stat.symlink).await?,
+            false => self.file(to, stat).await?,
+        };
+        self.attributes(made, stat).await
     }
 
     fn count(&self, bytes: u64) {
@@ -194,12 +197,13 @@ impl Copy {
         self.tree.steps().report(self.copied.get(), self.total);
     }
 
-    async fn file(&self, to: &[u8], stat: &InodeStat) -> Result<(), Errno> {
+    /// Copies a file; returns the inode of the copy.
+    async fn file(&self, to: &[u8], stat: &InodeStat) -> Result<u64, Errno> {
         let made = self.tree.create(to).await?;
         let copied = self.content(&made, stat).await;
         let closed = self.tree.close(made.ino).await;
         copied?;
-        closed
+        closed.map(|()| made.ino)
     }
 
     /// Copies the bytes of a file. Pieces of zeros become holes, except the last one, which gives the size.
@@ -229,18 +233,19 @@ impl Copy {
         Ok(())
     }
 
-    async fn attributes(&self, to: &[u8], stat: &InodeStat) -> Result<(), Errno> {
+    /// Gives an inode the attributes of its source. A name may lead to another inode by now.
+    async fn attributes(&self, made: u64, stat: &InodeStat) -> Result<(), Errno> {
         if !stat.xattrs.is_empty() {
             let xattrs = decode_xattrs(&stat.xattrs).map_err(|_| Errno::IO)?;
             for (name, value) in xattrs.into_iter().filter(|(name, _)| !name.starts_with(b"ceph."))
             {
-                self.tree.set_xattr_at(to, &name, value).await?;
+                self.tree.set_xattr_of(made, &name, value).await?;
             }
         }
         let mode = Some(stat.mode & PERMISSIONS).filter(|_| !is_link(stat));
         let owner = Some((stat.uid, stat.gid));
         let times = Some((stat.atime, stat.mtime));
-        self.tree.set(to, Attributes { mode, owner, times }).await
+        self.tree.set_of(made, Attributes { mode, owner, times }).await
     }
 }
 

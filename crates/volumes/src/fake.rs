@@ -1,19 +1,20 @@
 //! A file system in memory that answers the calls of procedures, for tests.
 
+use crate::failure::Failure;
 use crate::order::{Order, Outcome, Volume};
-use crate::procedure::{Inputs, Procedure, Request, Response};
+use crate::procedure::{Inputs, Procedure, Request, Response, Target};
 use crate::{Job, Pool, scan};
 use bytes::Bytes;
 use fsclient::{Answer, Call};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{Errno, PoolId, SnapId, UTime, Uuid};
 use wire::client_reply::{DirectoryEntry, DirectoryPage};
-use wire::client_request::SetattrArguments;
+use wire::client_request::{FileLockArguments, SetattrArguments};
 use wire::inode_stat::encode_xattrs;
 use wire::{
-    ClientOp, ClientReply, ClientRequest, FileLayout, InodeStat, QuotaInfo, readdir_flags,
-    setattr_mask,
+    ClientOp, ClientReply, ClientRequest, FileLayout, FilePath, InodeStat, QuotaInfo,
+    readdir_flags, setattr_mask,
 };
 
 const DIRECTORY: u32 = 0o040_000;
@@ -34,8 +35,13 @@ pub(crate) struct Node {
 pub(crate) struct Fake {
     pub(crate) nodes: BTreeMap<String, Node>,
     open: BTreeMap<u64, String>,
+    /// Clients by inode and byte that they have locked.
+    locks: BTreeMap<(u64, u64), u64>,
+    /// Clients that were evicted.
+    evicted: BTreeSet<u64>,
     last_ino: u64,
     ids: u8,
+    clients: u64,
     /// Commands to the monitors.
     pub(crate) commands: Vec<String>,
     /// Capabilities of each entity that there is; `None` if there is none.
@@ -201,8 +207,42 @@ impl Fake {
         Ok(())
     }
 
+    /// The path of a request, which may name an inode alone.
+    fn path(&self, request: &ClientRequest) -> Result<String, Errno> {
+        let FilePath { ino, path } = &request.path;
+        if *ino <= 1 {
+            return Ok(text(path));
+        }
+        let mut known = self.nodes.iter().filter(|(path, _)| !path.contains("//"));
+        let found = known.find(|(_, node)| node.stat.ino == *ino);
+        found.map(|(path, _)| path.clone()).ok_or(Errno::STALE)
+    }
+
+    /// `ceph_filelock`
+    fn lock_owner(&self, request: &ClientRequest) -> Bytes {
+        let asked: FileLockArguments = request.arguments.read();
+        let owner = self.locks.get(&(request.path.ino, asked.start)).copied();
+        let mut w = codec::Writer::new();
+        [asked.start, 1, owner.unwrap_or(0), 0, 0].iter().for_each(|value| w.u64(*value));
+        w.u8(if owner.is_some() { 2 } else { 4 });
+        w.into_bytes()
+    }
+
+    fn lock(&mut self, client: u64, ino: u64, place: u64) -> Result<(), Errno> {
+        match *self.locks.entry((ino, place)).or_insert(client) == client {
+            true => Ok(()),
+            false => Err(Errno::AGAIN),
+        }
+    }
+
+    /// Ends the session of a client, and its locks with it.
+    fn evict(&mut self, client: u64) {
+        self.evicted.insert(client);
+        self.locks.retain(|_, owner| *owner != client);
+    }
+
     fn request(&mut self, request: &ClientRequest) -> Result<ClientReply, Errno> {
-        let (path, second) = (text(&request.path.path), text(&request.path2.path));
+        let (path, second) = (self.path(request)?, text(&request.path2.path));
         if path.split('/').any(|name| name.len() > 255) {
             return Err(Errno::NAMETOOLONG);
         }
@@ -223,7 +263,7 @@ impl Fake {
             }
             ClientOp::SYMLINK => {
                 self.free(&path)?;
-                self.make(&path, LINK | 0o777);
+                reply.target = Some(self.make(&path, LINK | 0o777));
                 let node = self.nodes.get_mut(&path).expect("it was made");
                 node.stat.symlink = second.into();
             }
@@ -244,6 +284,7 @@ impl Fake {
                 }
                 self.nodes.remove(&path);
             }
+            ClientOp::GETFILELOCK => reply.extra = self.lock_owner(request),
             ClientOp::RENAME => self.rename(&second, &path)?,
             ClientOp::SETATTR => self.set(&path, request)?,
             ClientOp::SETXATTR => self.set_xattr(&path, request)?,
@@ -268,8 +309,13 @@ impl Fake {
         self.nodes.get_mut(path).ok_or(Errno::STALE)
     }
 
-    fn call(&mut self, call: Call) -> Result<Answer, Errno> {
+    fn call(&mut self, client: u64, call: Call) -> Result<Answer, Errno> {
         Ok(match call {
+            Call::Lock { ino, place } => self.lock(client, ino, place).map(|()| Answer::Done)?,
+            Call::Unlock { ino, place } => {
+                self.locks.remove(&(ino, place));
+                Answer::Done
+            }
             Call::Request(request) => Answer::Reply(Box::new(self.request(&request)?)),
             Call::Read { ino, .. } => Answer::Data(self.node_of(ino)?.data.clone().into()),
             Call::Write { ino, offset, data } => {
@@ -298,31 +344,64 @@ impl Fake {
 
     /// Runs a procedure; `None` if it was ended after so many requests.
     pub(crate) fn run<T>(&mut self, mut procedure: Procedure<T>, most: usize) -> Option<T> {
-        let mut asked = 0;
-        loop {
-            if let Some(outcome) = procedure.poll_outcome() {
+        self.clients += 1;
+        let client = self.clients;
+        for _ in 0..most {
+            if let Some(outcome) = self.step(client, &mut procedure) {
                 return Some(outcome);
             }
-            procedure.check_invariants();
-            let (id, request) = procedure.poll_request().expect("a procedure asks");
-            if asked == most {
-                return None;
-            }
-            asked += 1;
-            let response = match request {
-                Request::Call(call) => Response::Call(self.call(call)),
-                Request::Lock | Request::Unlock => Response::Done,
-                Request::Command(_, command) => {
-                    self.commands.push(command.to_string());
-                    let is_get = command["prefix"] == "auth get";
-                    let missing = (Errno::NOENT, "no such entity".to_owned());
-                    let told = self.caps.as_ref().map(|caps| json!([{ "caps": caps }]).to_string());
-                    let told = told.map(Bytes::from).ok_or(missing);
-                    Response::Command(if is_get { told } else { Ok(Bytes::from("key\n")) })
-                }
-            };
-            procedure.handle_response(id, response);
         }
+        let outcome = self.step(client, &mut procedure);
+        self.evict(client);
+        outcome
+    }
+
+    /// Answers one request of a procedure that a client runs; returns its outcome if it is over. It goes no
+    /// further if the client was evicted.
+    pub(crate) fn step<T>(&mut self, client: u64, procedure: &mut Procedure<T>) -> Option<T> {
+        if let Some(outcome) = procedure.poll_outcome() {
+            return Some(outcome);
+        }
+        procedure.check_invariants();
+        if self.evicted.contains(&client) {
+            return None;
+        }
+        let (id, request) = procedure.poll_request().expect("a procedure asks");
+        let response = match request {
+            Request::Call(call) => Response::Call(self.call(client, call)),
+            Request::Lock | Request::Unlock => Response::Done,
+            Request::Command(Target::Server, command) => {
+                let filter = command["filters"][0].as_str().unwrap_or_default();
+                let evicted = filter.strip_prefix("id=").and_then(|id| id.parse().ok());
+                evicted.into_iter().for_each(|client| self.evict(client));
+                Response::Command(Ok(Bytes::new()))
+            }
+            Request::Command(Target::Monitors, command) => {
+                self.commands.push(command.to_string());
+                let is_get = command["prefix"] == "auth get";
+                let missing = (Errno::NOENT, "no such entity".to_owned());
+                let told = self.caps.as_ref().map(|caps| json!([{ "caps": caps }]).to_string());
+                let told = told.map(Bytes::from).ok_or(missing);
+                Response::Command(if is_get { told } else { Ok(Bytes::from("key\n")) })
+            }
+        };
+        procedure.handle_response(id, response);
+        procedure.poll_outcome()
+    }
+
+    /// The procedure of a command.
+    pub(crate) fn begin(&mut self, prefix: &str, arguments: &[(&str, &str)]) -> Procedure<Outcome> {
+        let inputs = self.inputs();
+        Self::order(prefix, arguments).procedure(inputs)
+    }
+
+    /// The procedure of the only job that there is.
+    pub(crate) fn begin_job(&mut self) -> Procedure<Result<(), Failure>> {
+        let inputs = self.inputs();
+        let jobs = self.run(scan(inputs), usize::MAX).expect("it runs to its end");
+        let job = jobs.expect("a search succeeds").remove(0);
+        let inputs = self.inputs();
+        job.procedure(Self::order("", &[]).volume, inputs)
     }
 
     fn order(prefix: &str, arguments: &[(&str, &str)]) -> Order {

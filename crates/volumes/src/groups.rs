@@ -1,6 +1,6 @@
 //! `fs subvolumegroup`: directories of subvolumes.
 
-use crate::attributes::{self, Resize};
+use crate::attributes::{self, DataPlace, Resize};
 use crate::catalog::{check_group, group_directory};
 use crate::failure::{During, Failure};
 use crate::listing::own_names;
@@ -49,7 +49,7 @@ async fn create(tree: &Tree, order: &Order) -> Outcome {
     let step = || format!("making /{path}");
     tree.mkdirs(paths::PREFIX, 0o755).await.during(step)?;
     let is_new = match tree.mkdir(&path, wanted.mode()).await {
-        Ok(()) => true,
+        Ok(_) => true,
         Err(Errno::EXIST) => false,
         Err(errno) => return Err(errno).during(step),
     };
@@ -106,8 +106,9 @@ async fn exist(tree: &Tree) -> Outcome {
 }
 
 async fn info(tree: &Tree, order: &Order) -> Outcome {
-    let (_, stat) = existing(tree, order).await?;
-    Ok(Printed::json(&attributes::info(order, &stat)))
+    let (path, stat) = existing(tree, order).await?;
+    let place = DataPlace::of(tree, order, &path, &stat).await?;
+    Ok(Printed::json(&attributes::info(order, &stat, &place)))
 }
 
 async fn resize(tree: &Tree, order: &Order) -> Outcome {

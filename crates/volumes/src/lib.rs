@@ -11,8 +11,10 @@
 //!   replaced as a whole, and it goes by a rename.
 //! * Paths and files are those of Ceph's module `volumes`, version 2 of its metadata.
 //!
-//! Orders, and the beginnings and ends of copies, change metadata one at a time ([`Request::Lock`]). Knows no
-//! sockets, clocks or threads.
+//! * Of several workers, one at a time changes metadata of a volume, and one copies (`fence.rs`). Within a
+//!   worker, orders, and the beginnings and ends of copies, take turns ([`Request::Lock`]).
+//!
+//! Knows no sockets, clocks or threads.
 
 #![warn(missing_docs)]
 
@@ -23,10 +25,13 @@ mod catalog;
 mod clones;
 mod copy;
 mod dispatch;
+mod earmarks;
 mod failure;
+mod fence;
 mod groups;
 mod listing;
 mod metadata;
+mod needs;
 mod order;
 mod paths;
 mod procedure;

@@ -9,6 +9,7 @@
 //! volumes/$ID.meta                     subvolumes that an entity may use
 //! volumes/_deleting/UUID               a subvolume that is being deleted, or a link to a former content
 //! volumes/_index/clone/UUID            a link to a clone whose copy is not complete
+//! volumes/_index/lock                  locks of workers (not of Ceph)
 //! ```
 
 /// The directory of all.
@@ -17,6 +18,10 @@ pub(crate) const PREFIX: &str = "volumes";
 pub(crate) const NO_GROUP: &str = "_nogroup";
 /// The trash.
 pub(crate) const TRASH: &str = "volumes/_deleting";
+/// The directory of lists.
+pub(crate) const INDEX: &str = "volumes/_index";
+/// The file of locks.
+pub(crate) const LOCK: &str = "volumes/_index/lock";
 /// Clones whose copies are not complete.
 pub(crate) const CLONES: &str = "volumes/_index/clone";
 /// Names below the prefix that are no groups.

@@ -1,6 +1,6 @@
 //! `fs subvolume snapshot`.
 
-use crate::attributes;
+use crate::attributes::{self, DataPlace};
 use crate::catalog::{Subvolume, Subvolumes};
 use crate::clones;
 use crate::failure::{During, Failure};
@@ -32,6 +32,7 @@ pub(crate) async fn run(all: &Subvolumes<'_>, action: &str) -> Outcome {
         }
         "rm" => remove(all, &mut subvolume).await,
         "info" => info(all, &subvolume).await,
+        "getpath" => path(all, &subvolume).await,
         "clone" => clones::begin(all, &mut subvolume).await,
         // Snapshots that are being cloned are protected without these commands.
         "protect" | "unprotect" => {
@@ -100,14 +101,23 @@ async fn remove(all: &Subvolumes<'_>, subvolume: &mut Subvolume) -> Outcome {
     Ok(Printed::none())
 }
 
+/// The path of a subvolume's content in a snapshot, as a client that has mounted the root names it.
+async fn path(all: &Subvolumes<'_>, subvolume: &Subvolume) -> Outcome {
+    let name = all.order().text("snap_name");
+    existing(all.tree(), &subvolume.snapshot_directory(), name).await?;
+    let (path, _) = clones::content_at(all, subvolume, name).await?;
+    Ok(Printed::text(format!("/{}", path.replace("//", "/.snap/"))))
+}
+
 async fn info(all: &Subvolumes<'_>, subvolume: &Subvolume) -> Outcome {
     let name = all.order().text("snap_name");
     let stat = existing(all.tree(), &subvolume.snapshot_directory(), name).await?;
-    let content = clones::content_at(all, subvolume, name).await?.1;
+    let (path, content) = clones::content_at(all, subvolume, name).await?;
+    let place = DataPlace::of(all.tree(), all.order(), &path, &content).await?;
     let pending = clones::pending(all.tree(), subvolume, name).await?;
     let mut info = json!({
         "created_at": attributes::precise_time(stat.snap_btime),
-        "data_pool": all.order().pool_name(attributes::pool_of(all.order(), &content)),
+        "data_pool": place.pool,
         "has_pending_clones": if pending.is_empty() { "no" } else { "yes" },
     });
     if !pending.is_empty() {

@@ -1,7 +1,8 @@
 //! `fs subvolume`: the commands to make, list, resize and remove a subvolume.
 
-use crate::attributes::{self, Resize, Wanted};
+use crate::attributes::{self, DataPlace, Resize, Wanted};
 use crate::catalog::{CANCELED, COMPLETE, FAILED, RETAINED, Subvolume, Subvolumes, subvolumes_of};
+use crate::earmarks;
 use crate::failure::{During, Failure};
 use crate::listing::own_names;
 use crate::metadata::GLOBAL;
@@ -45,6 +46,7 @@ impl Subvolumes<'_> {
     async fn create(&self) -> Outcome {
         let (group, name) = (self.order().text("group_name"), self.order().text("sub_name"));
         let wanted = Wanted::of(self.order())?;
+        earmarks::check(self.order().text("earmark"))?;
         let parent = self.group_for_new(group).await?;
         match self.find(group, name).await? {
             Some(subvolume) if subvolume.is_retained() => {
@@ -53,6 +55,7 @@ impl Subvolumes<'_> {
             Some(subvolume) => {
                 subvolume.must_be_complete("create")?;
                 wanted.apply(self.tree(), self.order(), subvolume.content(), false).await?;
+                earmarks::give(self, subvolume.content()).await?;
             }
             None => {
                 self.make(Subvolume::new(group, name)?, wanted.below(&parent)).await?;
@@ -66,6 +69,7 @@ impl Subvolumes<'_> {
         let wanted = wanted.in_namespace(self.namespace());
         let path = self.make_content(&subvolume, wanted.mode()).await?;
         wanted.apply(self.tree(), self.order(), &path, true).await?;
+        earmarks::give(self, &path).await?;
         self.describe(&mut subvolume, "subvolume", &path, COMPLETE);
         self.store(&subvolume).await
     }
@@ -125,7 +129,7 @@ impl Subvolumes<'_> {
         self.tree().mkdirs(paths::TRASH, 0o755).await.during(step)?;
         let link = format!("{}/{name}", paths::TRASH);
         match self.tree().symlink(&link, format!("/{former}").as_bytes()).await {
-            Ok(()) | Err(Errno::EXIST) => {}
+            Ok(_) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno).during(step),
         }
         match self.tree().rename(&content, &former).await {
@@ -156,9 +160,12 @@ impl Subvolumes<'_> {
             true => json!({}),
             false => {
                 let stat = self.content(&subvolume).await?;
-                let mut info = attributes::info(self.order(), &stat);
-                info["path"] = json!(format!("/{}", subvolume.content()));
-                info["pool_namespace"] = json!(stat.layout.namespace);
+                let (tree, path) = (self.tree(), subvolume.content());
+                let place = DataPlace::of(tree, self.order(), path, &stat).await?;
+                let mut info = attributes::info(self.order(), &stat, &place);
+                info["path"] = json!(format!("/{path}"));
+                info["pool_namespace"] = json!(place.namespace);
+                info["earmark"] = json!(earmarks::of(&stat)?);
                 info
             }
         };

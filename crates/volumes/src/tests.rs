@@ -1,6 +1,7 @@
 //! Commands on a file system in memory, also such that end in the middle.
 
 use crate::fake::Fake;
+use crate::procedure::Procedure;
 use serde_json::{Value, json};
 use types::Errno;
 
@@ -257,4 +258,130 @@ fn names_that_are_too_long_are_refused_and_such_subvolumes_can_be_removed() {
     fake.put(&format!("{directory}/.meta"), &text);
     fake.ask("fs subvolume rm", &[("sub_name", &name)]).unwrap();
     assert!(!fake.nodes.contains_key(&directory));
+}
+
+/// Runs procedures of two workers: so many requests of the first one, then so many of the second one, and
+/// then both to their ends; `None` for one that does not come to its end.
+fn interleaved<T>(
+    fake: &mut Fake,
+    mut procedures: [Procedure<T>; 2],
+    requests: [usize; 2],
+) -> [Option<T>; 2] {
+    const CLIENTS: [u64; 2] = [1001, 1002];
+    let mut outcomes = [None, None];
+    for most in [requests, [usize::MAX; 2]] {
+        for (worker, client) in CLIENTS.into_iter().enumerate() {
+            let procedure = &mut procedures[worker];
+            for _ in 0..most[worker].min(10 * REQUESTS_MAX) {
+                if outcomes[worker].is_some() {
+                    break;
+                }
+                outcomes[worker] = fake.step(client, procedure);
+            }
+        }
+    }
+    outcomes
+}
+
+#[test]
+fn of_two_workers_that_copy_one_clone_one_is_shut_out_and_the_copy_is_right() {
+    let mut shut_out = 0;
+    for most in (0..REQUESTS_MAX).step_by(3) {
+        for others in (0..REQUESTS_MAX).step_by(7) {
+            let mut fake = filled();
+            let source = path(&mut fake, "a");
+            let expected = contents(&fake, &source);
+            fake.ask("fs subvolume snapshot create", &SNAPSHOT).unwrap();
+            fake.ask("fs subvolume snapshot clone", &CLONE).unwrap();
+            let jobs = [fake.begin_job(), fake.begin_job()];
+            let outcomes = interleaved(&mut fake, jobs, [most, others]);
+            let ends = outcomes.iter().flatten().collect::<Vec<_>>();
+            assert!(!ends.is_empty(), "after {most} and {others}: one goes on");
+            assert!(ends.iter().all(|end| end.is_ok()), "after {most} and {others}: {ends:?}");
+            shut_out += 2 - ends.len();
+            let clone = path(&mut fake, "c");
+            assert_eq!(contents(&fake, &clone), expected, "after {most} and {others}");
+            assert!(contents(&fake, "volumes/_index/clone").is_empty());
+        }
+    }
+    assert!(shut_out > 100, "{shut_out}");
+}
+
+#[test]
+fn of_two_workers_that_change_metadata_none_loses_what_the_other_one_has_changed() {
+    for most in 0..REQUESTS_MAX {
+        let mut fake = filled();
+        let key = |name| [("sub_name", "a"), ("key_name", name), ("value", "1")];
+        let orders = ["x", "y"].map(|name| fake.begin("fs subvolume metadata set", &key(name)));
+        let outcomes = interleaved(&mut fake, orders, [most, 12]);
+        assert!(outcomes.iter().any(Option::is_some), "after {most}: one goes on");
+        for (name, outcome) in ["x", "y"].into_iter().zip(outcomes) {
+            if let Some(outcome) = outcome {
+                outcome.unwrap();
+                fake.ask("fs subvolume metadata get", &key(name)).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_clone_is_of_the_content_that_the_snapshot_names() {
+    let mut fake = filled();
+    let source = path(&mut fake, "a");
+    let expected = contents(&fake, &source);
+    // Its name comes before that of any content.
+    fake.make_directory("volumes/_nogroup/a/00");
+    fake.put("volumes/_nogroup/a/00/x", "of another attempt");
+    fake.ask("fs subvolume snapshot create", &SNAPSHOT).unwrap();
+    let told = fake.ask("fs subvolume snapshot getpath", &SNAPSHOT).unwrap();
+    let name = source.rsplit('/').next().unwrap();
+    assert_eq!(told, format!("/volumes/_nogroup/a/.snap/s/{name}"));
+    fake.ask("fs subvolume snapshot clone", &CLONE).unwrap();
+    fake.work(usize::MAX);
+    let clone = path(&mut fake, "c");
+    assert_eq!(contents(&fake, &clone), expected);
+    let missing = [("sub_name", "a"), ("snap_name", "none")];
+    assert_eq!(fake.ask("fs subvolume snapshot getpath", &missing), Err(Errno::NOENT));
+}
+
+#[test]
+fn a_subvolume_has_the_pool_of_its_group_and_rights_at_no_other_one() {
+    let mut fake = filled();
+    fake.ask("fs subvolumegroup create", &[("group_name", "g"), ("pool_layout", "fast")]).unwrap();
+    let member = [("group_name", "g"), ("sub_name", "b"), ("auth_id", "alice")];
+    fake.ask("fs subvolume create", &member).unwrap();
+    // Its content has no layout of its own.
+    let content = fake.ask("fs subvolume getpath", &member).unwrap();
+    let content = content.strip_prefix('/').unwrap();
+    for path in [content, "volumes/g/b"] {
+        fake.nodes.get_mut(path).unwrap().stat.layout = Default::default();
+    }
+    let info = fake.ask("fs subvolume info", &member).unwrap();
+    assert!(info.contains("\"data_pool\": \"fast\""), "{info}");
+    fake.ask("fs subvolume authorize", &member).unwrap();
+    let caps = |commands: &[String]| commands.iter().any(|it| it.contains("allow rw pool=fast"));
+    assert!(caps(&fake.commands), "{:?}", fake.commands);
+    // Rights at a subvolume in another pool need not this one.
+    let other = format!("allow rw path=/{}", path(&mut fake, "a"));
+    let mds = format!("allow rw path=/{content}, {other}");
+    let osd = "allow rw pool=fast, allow rw pool=data";
+    fake.caps = Some(json!({ "mds": mds, "osd": osd }));
+    fake.ask("fs subvolume deauthorize", &member).unwrap();
+    assert_eq!(last_caps(&fake), json!(["mds", other, "osd", "allow rw pool=data"]));
+}
+
+#[test]
+fn an_earmark_is_set_told_and_removed() {
+    let mut fake = filled();
+    let marked = [("sub_name", "a"), ("earmark", "nfs.share")];
+    assert_eq!(fake.ask("fs subvolume earmark get", &SUBVOLUME).unwrap(), "");
+    fake.ask("fs subvolume earmark set", &marked).unwrap();
+    assert_eq!(fake.ask("fs subvolume earmark get", &SUBVOLUME).unwrap(), "nfs.share");
+    let info = fake.ask("fs subvolume info", &SUBVOLUME).unwrap();
+    assert!(info.contains("\"earmark\": \"nfs.share\""), "{info}");
+    fake.ask("fs subvolume earmark rm", &SUBVOLUME).unwrap();
+    assert_eq!(fake.ask("fs subvolume earmark get", &SUBVOLUME).unwrap(), "");
+    let bad = [("sub_name", "a"), ("earmark", "ftp")];
+    assert_eq!(fake.ask("fs subvolume earmark set", &bad), Err(Errno::INVAL));
+    assert_eq!(fake.ask("fs subvolume create", &bad), Err(Errno::INVAL));
 }

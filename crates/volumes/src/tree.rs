@@ -4,11 +4,12 @@
 
 use crate::procedure::{Steps, Ticket};
 use bytes::Bytes;
+use codec::Reader;
 use fsclient::{Answer, Call};
 use types::Errno;
 use wire::client_request::{
-    GetattrArguments, MkdirArguments, OpenArguments, ReaddirArguments, SetattrArguments,
-    SetxattrArguments,
+    FileLockArguments, GetattrArguments, MkdirArguments, OpenArguments, ReaddirArguments,
+    SetattrArguments, SetxattrArguments,
 };
 
 use wire::{
@@ -29,6 +30,20 @@ const TYPE: u32 = 0o170_000;
 const DIRECTORY: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
+
+/// `CEPH_LOCK_FCNTL`, `CEPH_LOCK_EXCL` and `CEPH_LOCK_UNLOCK`.
+const FCNTL: u8 = 1;
+const EXCLUSIVE: u8 = 2;
+const UNLOCK: u8 = 4;
+
+/// The client of a `ceph_filelock`; `None` if nothing is locked.
+fn decode_owner(r: &mut Reader<'_>) -> codec::Result<Option<u64>> {
+    let (_start, _length) = (r.u64("start")?, r.u64("length")?);
+    let client = r.u64("client")?;
+    let (_owner, _pid) = (r.u64("owner")?, r.u64("pid")?);
+    let kind = r.u8("kind")?;
+    Ok((kind != UNLOCK).then_some(client))
+}
 
 /// The kind of an inode that a mode tells.
 pub(crate) fn is_directory(stat: &InodeStat) -> bool {
@@ -54,6 +69,11 @@ pub(crate) struct Tree {
 
 fn at(path: impl AsRef<[u8]>) -> FilePath {
     FilePath::new(ROOT, Bytes::copy_from_slice(path.as_ref()))
+}
+
+/// The path of an inode itself.
+fn of_inode(ino: u64) -> FilePath {
+    FilePath::new(ino, Bytes::new())
 }
 
 fn named(text: impl AsRef<[u8]>) -> FilePath {
@@ -107,11 +127,11 @@ impl Tree {
         }
     }
 
-    /// Makes a directory.
-    pub(crate) async fn mkdir(&self, path: impl AsRef<[u8]>, mode: u32) -> Result<(), Errno> {
+    /// Makes a directory; returns its inode.
+    pub(crate) async fn mkdir(&self, path: impl AsRef<[u8]>, mode: u32) -> Result<u64, Errno> {
         let arguments = RequestArguments::of(&MkdirArguments { mode });
-        self.ask(ClientRequest { arguments, ..request(ClientOp::MKDIR, path) }).await?;
-        Ok(())
+        let reply = self.ask(ClientRequest { arguments, ..request(ClientOp::MKDIR, path) }).await?;
+        reply.target.map(|stat| stat.ino).ok_or(Errno::IO)
     }
 
     /// Makes a directory, and those above it, unless they are there. All are of the superuser.
@@ -119,18 +139,22 @@ impl Tree {
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
         for end in ends {
             match self.mkdir(&path[..end], mode).await {
-                Ok(()) | Err(Errno::EXIST) => {}
+                Ok(_) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }
         }
         Ok(())
     }
 
-    /// Makes a symbolic link.
-    pub(crate) async fn symlink(&self, path: impl AsRef<[u8]>, target: &[u8]) -> Result<(), Errno> {
+    /// Makes a symbolic link; returns its inode.
+    pub(crate) async fn symlink(
+        &self,
+        path: impl AsRef<[u8]>,
+        target: &[u8],
+    ) -> Result<u64, Errno> {
         let path2 = named(target);
-        self.ask(ClientRequest { path2, ..request(ClientOp::SYMLINK, path) }).await?;
-        Ok(())
+        let reply = self.ask(ClientRequest { path2, ..request(ClientOp::SYMLINK, path) }).await?;
+        reply.target.map(|stat| stat.ino).ok_or(Errno::IO)
     }
 
     /// Gives a file another name.
@@ -166,6 +190,15 @@ impl Tree {
 
     /// Changes owner, permissions and times. Not of a symbolic link's target, but of the link.
     pub(crate) async fn set(&self, path: impl AsRef<[u8]>, new: Attributes) -> Result<(), Errno> {
+        self.set_at(at(path), new).await
+    }
+
+    /// The same of an inode, whatever names it has.
+    pub(crate) async fn set_of(&self, ino: u64, new: Attributes) -> Result<(), Errno> {
+        self.set_at(of_inode(ino), new).await
+    }
+
+    async fn set_at(&self, path: FilePath, new: Attributes) -> Result<(), Errno> {
         let mut arguments = SetattrArguments::default();
         if let Some(mode) = new.mode {
             arguments.mode = mode;
@@ -183,7 +216,7 @@ impl Tree {
             return Ok(());
         }
         let arguments = RequestArguments::of(&arguments);
-        self.ask(ClientRequest { arguments, ..request(ClientOp::SETATTR, path) }).await?;
+        self.ask(ClientRequest { arguments, path, ..request(ClientOp::SETATTR, "") }).await?;
         Ok(())
     }
 
@@ -194,21 +227,25 @@ impl Tree {
         name: &str,
         value: String,
     ) -> Result<(), Errno> {
-        self.set_xattr_at(path.as_bytes(), name.as_bytes(), value.into()).await
+        self.set_xattr_at(at(path), name.as_bytes(), value.into()).await
     }
 
-    /// The same of any path, name and value.
-    pub(crate) async fn set_xattr_at(
+    /// The same of an inode, and of any name and value.
+    pub(crate) async fn set_xattr_of(
         &self,
-        path: &[u8],
+        ino: u64,
         name: &[u8],
         data: Bytes,
     ) -> Result<(), Errno> {
+        self.set_xattr_at(of_inode(ino), name, data).await
+    }
+
+    async fn set_xattr_at(&self, path: FilePath, name: &[u8], data: Bytes) -> Result<(), Errno> {
         let arguments =
             RequestArguments::of(&SetxattrArguments { flags: SET, ..Default::default() });
         let path2 = named(name);
-        let message = request(ClientOp::SETXATTR, path);
-        self.ask(ClientRequest { arguments, path2, data, ..message }).await?;
+        let message = request(ClientOp::SETXATTR, "");
+        self.ask(ClientRequest { arguments, path, path2, data, ..message }).await?;
         Ok(())
     }
 
@@ -299,6 +336,20 @@ impl Tree {
         read
     }
 
+    /// The content of a small file as a snapshot shows it.
+    pub(crate) async fn read_snapshot(&self, path: impl AsRef<[u8]>) -> Result<Bytes, Errno> {
+        let stat = self.stat(path).await?;
+        if stat.size > SMALL_FILE_MAX {
+            return Err(Errno::FBIG);
+        }
+        let (offset, length) = (0, SMALL_FILE_MAX);
+        let stat = Box::new(stat);
+        match self.steps.call(Call::ReadSnapshotRange { stat, offset, length }).await? {
+            Answer::Data(data) => Ok(data),
+            _ => Err(Errno::IO),
+        }
+    }
+
     async fn read_open(&self, stat: &InodeStat) -> Result<Bytes, Errno> {
         let (ino, length) = (stat.ino, SMALL_FILE_MAX + 1);
         match self.steps.call(Call::Read { ino, offset: 0, length }).await? {
@@ -320,8 +371,25 @@ impl Tree {
         reply.target.ok_or(Errno::IO)
     }
 
-    async fn open(&self, path: impl AsRef<[u8]>) -> Result<InodeStat, Errno> {
+    /// Opens a file to read it.
+    pub(crate) async fn open(&self, path: impl AsRef<[u8]>) -> Result<InodeStat, Errno> {
         self.open_with(ClientOp::OPEN, path, 0).await
+    }
+
+    /// The client that has locked one byte of a file, if any has.
+    pub(crate) async fn lock_owner(&self, ino: u64, place: u64) -> Result<Option<u64>, Errno> {
+        let asked = FileLockArguments {
+            rule: FCNTL,
+            kind: EXCLUSIVE,
+            start: place,
+            length: 1,
+            ..FileLockArguments::default()
+        };
+        let (arguments, path) = (RequestArguments::of(&asked), of_inode(ino));
+        let message = ClientRequest { arguments, path, ..request(ClientOp::GETFILELOCK, "") };
+        let told = self.ask(message).await?.extra;
+        let owner = decode_owner(&mut Reader::new(&told)).map_err(|_| Errno::IO)?;
+        Ok(owner)
     }
 
     /// Makes a file, which must not exist, and opens it.

@@ -3,7 +3,7 @@
 use super::LockMachine;
 use crate::group::{Group, State, WRITING};
 use crate::inode::InodeCaps;
-use crate::requests::InodeId;
+use crate::requests::{InodeId, RequestId};
 use crate::table;
 use wire::CapBits;
 
@@ -34,6 +34,11 @@ impl LockMachine {
         let bits = CapBits::FILE_WRITE | CapBits::FILE_BUFFER;
         let inodes = self.sessions.get(client).map(|session| &session.caps);
         inodes.into_iter().flatten().any(|ino| self.issued(*ino, client).intersects(bits))
+    }
+
+    /// Whether a client may have one more request in progress.
+    pub fn has_room(&self, id: RequestId) -> bool {
+        self.requests.has_room(id)
     }
 
     /// Whether any client has a capability on an inode.

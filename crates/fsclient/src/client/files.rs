@@ -4,7 +4,7 @@ use super::{FsClient, quotas, snapshots};
 use crate::call::{Answer, Call, CallId};
 use crate::inode::{Buffered, Inode, Step, Syncing, Waiting, place};
 use crate::requests::{self, Purpose};
-use crate::transfers::Transfer;
+use crate::transfers::{Cut, Transfer};
 use bytes::{Bytes, BytesMut};
 use engine::Daemon;
 use rados::Operation;
@@ -87,9 +87,10 @@ impl FsClient {
                     }
                 }
             }
-            Step::Read(length) => {
-                if let Some(Call::Read { offset, .. }) = self.take_waiting(ino, id) {
-                    self.read(ino, id, offset, length);
+            Step::Read(left, told) => {
+                if let Some(Call::Read { offset, length, .. }) = self.take_waiting(ino, id) {
+                    let cut = told.map(|size| Cut { offset, wanted: length, size });
+                    self.read(ino, id, offset, left, cut);
                 }
             }
             Step::AsksSize => {
@@ -162,8 +163,13 @@ impl FsClient {
         match size {
             Ok(size) => {
                 // Changes of this client may have been on their way to the server.
-                let known = self.inodes.get(&ino).map_or(size, |inode| inode.stat.size);
-                self.waiting(ino, id).into_iter().for_each(|waiting| waiting.size = Some(known));
+                let inode = self.inodes.get(&ino);
+                let may_read =
+                    inode.is_some_and(|inode| inode.usable().contains(CapBits::FILE_READ));
+                let known = inode.map_or(size, |inode| inode.stat.size);
+                if let Some(waiting) = self.waiting(ino, id) {
+                    (waiting.asks, waiting.size) = (false, may_read.then_some(known));
+                }
             }
             Err(errno) => {
                 self.take_waiting(ino, id);
@@ -208,12 +214,13 @@ impl FsClient {
         }
     }
 
-    fn read(&mut self, ino: u64, id: CallId, offset: u64, length: u64) {
+    fn read(&mut self, ino: u64, id: CallId, offset: u64, length: u64, cut: Option<Cut>) {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
         inode.reads += 1;
         let (place, within) = place(&inode.stat, offset);
         let operation = Operation::new(place, vec![OsdOp::read(within, length)]);
-        self.transfers.submit(self.now, operation, Transfer::Read { ino, call: id, length });
+        let transfer = Transfer::Read { ino, call: id, length, cut };
+        self.transfers.submit(self.now, operation, transfer);
     }
 
     fn transferred(&mut self, transfer: Transfer, answer: Result<Bytes, Errno>) {
@@ -236,9 +243,19 @@ impl FsClient {
                 let outcome = answer.map(|_| Answer::Done).map_err(|_| Errno::IO);
                 call.into_iter().for_each(|id| self.complete(id, outcome.clone()));
             }
-            Transfer::Read { call, length, .. } => {
-                inode.into_iter().for_each(|inode| inode.reads -= 1);
-                self.complete(call, read_answer(answer, length).map(Answer::Data));
+            Transfer::Read { call, length, cut, .. } => {
+                let answer = read_answer(answer, length);
+                match (inode, cut, answer) {
+                    // One that was closed meanwhile gets no capability any more.
+                    (Some(inode), Some(cut), Ok(data)) if inode.opens > 0 => {
+                        inode.reads -= 1;
+                        inode.waiting.push_front(cut.checked(call, inode.stat.ino, data));
+                    }
+                    (inode, _, answer) => {
+                        inode.into_iter().for_each(|inode| inode.reads -= 1);
+                        self.complete(call, answer.map(Answer::Data));
+                    }
+                }
             }
             Transfer::Part { .. } => {}
         }
@@ -304,6 +321,7 @@ impl FsClient {
             return;
         }
         if let Some(inode) = self.inodes.remove(&ino) {
+            self.is_shut_out |= self.ends_with_session && !inode.locks.is_empty();
             self.fail_calls(inode);
         }
         let dropped = self.transfers.forget(Some(ino));

@@ -3,6 +3,7 @@
 use super::snapshots::is_live;
 use super::{FsClient, quotas, snapshots};
 use crate::call::{Answer, Call, CallId};
+use crate::file_locks;
 use crate::inode::Inode;
 use crate::requests::{self, Purpose, Replied};
 use bytes::Bytes;
@@ -134,6 +135,11 @@ impl FsClient {
                 self.complete(id, Ok(Answer::Reply(Box::new(reply.clone()))));
             }
             (Purpose::Call(call), None) => {
+                if let Call::Lock { ino, .. } | Call::Unlock { ino, .. } = &call
+                    && let Some(inode) = self.inodes.get_mut(ino)
+                {
+                    file_locks::note(&mut inode.locks, &call);
+                }
                 let Some(stat) = &reply.target else { return self.complete(id, Ok(Answer::Done)) };
                 if matches!(call, Call::Create(_) | Call::Open(_)) {
                     match self.inodes.get_mut(&stat.ino) {
@@ -188,6 +194,7 @@ impl FsClient {
         (inode.seq, inode.issue_seq, inode.mseq) = (cap.seq, cap.seq, cap.mseq);
         inode.issued = cap.caps;
         inode.held |= cap.caps;
+        inode.forget_sizes();
         inode.learn(stat.clone());
     }
 

@@ -5,7 +5,8 @@
 //! by that client or by none. A directory's layout changes only while no client may create in it, or below
 //! it, unseen.
 
-use super::{Rank, Waiting, client_sessions};
+use super::waiting::Waiting;
+use super::{Rank, client_sessions};
 use crate::caps;
 use crate::change::Change;
 use crate::delegated;
@@ -13,18 +14,16 @@ use crate::plan::Plan;
 use crate::purges::Purge;
 use crate::quotas;
 use crate::replies::snap_context;
+use crate::sessions;
 use bytes::Bytes;
 use fscaps::{Access, Admission, DIRECTORY_OPERATIONS, Demand, InodeId, RequestId};
 use namespace::{AttributeChange, Ino, Inode, Operation, Tree, realms};
 use std::collections::BTreeSet;
-use types::Errno;
-use wire::{ClientOp, ClientRequest, FilePath};
+use types::{Errno, features};
+use wire::{ClientOp, ClientReply, ClientRequest, FilePath, MessageBody};
 
 /// Directories that one demand asks clients to stop creating in; the request demands again for others.
 const STOPPED_AT_ONCE: usize = 32;
-
-/// Requests of one client that wait for its asynchronous ones. Further ones are refused with EAGAIN.
-const ORDERED_MAX: usize = 1024;
 
 /// Whether a client creates with a number that is not one of its own.
 pub(super) fn has_foreign_number(rank: &Rank, client: u64, request: &ClientRequest) -> bool {
@@ -101,33 +100,120 @@ pub(super) fn waits_for_names(rank: &mut Rank, id: RequestId, request: &ClientRe
         && rank.caps.handle_request(rank.now, id, demand) == Admission::Waits
 }
 
-/// Keeps a request while asynchronous ones of its client wait that came before: its client sees their
-/// effects already. Returns it if there are none; it is refused if too many wait.
-pub(super) fn keep_order(rank: &mut Rank, id: RequestId, mut waiting: Waiting) -> Option<Waiting> {
-    if waiting.request.is_asynchronous() || !waits(rank, id.client) {
+/// The inodes that an asynchronous request concerns: its directory and its target; and the target of an
+/// unlink. Nothing for others.
+fn concerned_by(tree: &Tree, request: &ClientRequest) -> (Vec<Ino>, Option<Ino>) {
+    if !request.is_asynchronous() {
+        return (Vec::new(), None);
+    }
+    let (directory, target) = ends_of(tree, &request.path);
+    let created = Some(Ino(request.ino)).filter(|ino| ino.0 != 0);
+    let concerned = [Some(directory), target, created].into_iter().flatten();
+    let concerned: BTreeSet<Ino> = concerned.collect();
+    let is_unlink = request.op == ClientOp::UNLINK;
+    (concerned.into_iter().collect(), target.filter(|_| is_unlink))
+}
+
+/// Whether the name of an asynchronous unlink leads to another inode than when it came. Its client does not
+/// say which one it means, and after a take-over nothing hinders others to replace the file while it waits.
+fn means_another(tree: &Tree, waiting: &Waiting) -> bool {
+    waiting.meant.is_some_and(|meant| ends_of(tree, &waiting.request.path).1 != Some(meant))
+}
+
+/// A request is to be executed: returns it, unless it is asynchronous and its client has too many in
+/// progress, so that it waits, or the name that it unlinks leads elsewhere, so that it fails.
+pub(super) fn admit(rank: &mut Rank, id: RequestId, waiting: Waiting) -> Option<Waiting> {
+    if waiting.request.is_asynchronous() && !rank.caps.has_room(id) {
+        rank.waiting.insert_held(id, waiting);
+        return None;
+    }
+    if means_another(&rank.tree, &waiting) {
+        rank.finish(id, &waiting.request, Err(Errno::NOENT));
+        return None;
+    }
+    Some(waiting)
+}
+
+/// Keeps a request while asynchronous ones of its client wait that came before and concern its inodes: its
+/// client sees their effects already. Returns it if there are none; it is refused if too many wait.
+pub(super) fn keep_order(rank: &mut Rank, id: RequestId, waiting: Waiting) -> Option<Waiting> {
+    let client = id.client;
+    let (concerned, meant) = concerned_by(&rank.tree, &waiting.request);
+    let waiting = Waiting { concerned, meant, ..waiting };
+    if !rank.waiting.has_room(client) {
+        if waiting.request.is_asynchronous() {
+            // Its client has acted, so a refusal would lose what it has done without a word.
+            tracing::warn!(client, "too many asynchronous requests of a client wait");
+            client_sessions::drop_unheard(rank, client);
+        } else {
+            rank.finish(id, &waiting.request, Err(Errno::AGAIN));
+        }
+        return None;
+    }
+    if waiting.request.is_asynchronous() {
+        if rank.waiting.first_held(client).is_none() {
+            return Some(waiting);
+        }
+        rank.waiting.insert_held(id, waiting);
+        return None;
+    }
+    if !is_behind(rank, client, &waiting.request) {
         return Some(waiting);
     }
-    let behind = own(rank, id.client).filter(|(_, waiting)| waiting.is_behind).count();
-    if behind >= ORDERED_MAX {
-        rank.finish(id, &waiting.request, Err(Errno::AGAIN));
-    } else {
-        waiting.is_behind = true;
-        rank.waiting.insert(id, waiting);
+    if let Some(refused) = rank.waiting.insert_behind(id, waiting) {
+        rank.finish(id, &refused.request, Err(Errno::AGAIN));
     }
     None
 }
 
-/// A request was executed: if it was the last asynchronous one of its client that waited, those that came
-/// behind it may go on.
-pub(super) fn let_next_go(rank: &mut Rank, client: u64, request: &ClientRequest) {
-    if !request.is_asynchronous() || waits(rank, client) {
-        return;
+/// Whether a request must wait for asynchronous ones of its client.
+fn is_behind(rank: &Rank, client: u64, request: &ClientRequest) -> bool {
+    if !rank.waiting.has_asynchronous(client) {
+        return false;
     }
-    let behind = own(rank, client).filter(|(_, waiting)| waiting.is_behind);
-    for id in behind.map(|(id, _)| *id).collect::<Vec<_>>() {
-        rank.waiting.get_mut(&id).expect("it was listed").is_behind = false;
+    // A snapshot shows the whole tree below it.
+    if matches!(request.op, ClientOp::MKSNAP) {
+        return true;
+    }
+    let ends = [&request.path, &request.path2].map(|path| ends_of(&rank.tree, path));
+    let inodes = ends.into_iter().flat_map(|(directory, target)| [Some(directory), target]);
+    inodes.flatten().any(|ino| rank.waiting.concerns(client, ino))
+}
+
+/// A request was executed: those of its client may go on that came behind it, or that waited until fewer are
+/// in progress.
+pub(super) fn let_next_go(rank: &mut Rank, client: u64, request: &ClientRequest) {
+    if let Some(id) = rank.waiting.first_held(client) {
+        rank.waiting.let_go(id);
         rank.ready.push_back(id);
     }
+    if !request.is_asynchronous() {
+        return;
+    }
+    let behind = rank.waiting.behind(client);
+    let free = behind.filter(|(_, waiting)| !is_behind(rank, client, &waiting.request));
+    for id in free.map(|(id, _)| id).collect::<Vec<_>>() {
+        rank.waiting.let_go(id);
+        rank.ready.push_back(id);
+    }
+}
+
+/// Notes that an asynchronous request has failed: its client may send it again to a successor, where it might
+/// succeed behind what others have done since.
+pub(super) fn note_failed(rank: &mut Rank, id: RequestId, request: &ClientRequest, error: Errno) {
+    let RequestId { client, tid } = id;
+    let (created, oldest) = (sessions::failure(error), request.oldest_client_tid);
+    let Some(session) = rank.sessions.get_mut(client) else { return };
+    session.complete(tid, created, oldest);
+    rank.log.set_author(Some(client));
+    rank.log.change_session(client, &Change::Completed { client, tid, created, oldest });
+}
+
+/// Answers a request again that has failed.
+pub(super) fn answer_failed(rank: &mut Rank, id: RequestId, request: &ClientRequest, error: Errno) {
+    rank.sessions.counted.replies += 1;
+    let reply = ClientReply::plain(request.op, error.negative(), rank.map.epoch);
+    rank.send(id.client, reply.encode(features::SUPPORTED).with_tid(id.tid));
 }
 
 // --- numbers ---
@@ -146,21 +232,22 @@ pub(super) fn delegate(rank: &mut Rank, client: u64) -> Vec<(u64, u64)> {
     vec![(first, count)]
 }
 
-/// Numbers that a client may have used for files of which the server has not heard.
-pub(super) fn unused_numbers(rank: &Rank, client: u64) -> Vec<u64> {
+/// Ranges of numbers that a client may have used for files of which the server has not heard: first and
+/// length.
+pub(super) fn unused_numbers(rank: &Rank, client: u64) -> Vec<(u64, u64)> {
     let session = rank.sessions.get(client).filter(|session| session.is_asynchronous());
-    let numbers = session.map(|session| session.image().delegated.numbers().collect());
-    numbers.unwrap_or_default()
+    let ranges = session.map(|session| session.image().delegated.ranges().collect());
+    ranges.unwrap_or_default()
 }
 
 /// A client was shut out. It may have written files of which the server has not heard: the first objects of
 /// its unused numbers are removed, by the layout of files below directories without one.
-pub(super) fn abandon_numbers(rank: &mut Rank, numbers: Vec<u64>) {
+pub(super) fn abandon_numbers(rank: &mut Rank, ranges: Vec<(u64, u64)>) {
     let layout = rank.map.layout.clone();
     let snaps = snap_context(&rank.tree, Ino::ROOT);
-    for number in numbers {
-        let purge = Purge { layout: layout.clone(), next: 0, end: 1, snaps: snaps.clone() };
-        rank.note_purge(number, Some(purge));
+    for (first, count) in ranges {
+        let purge = Purge::of_numbers(layout.clone(), count, snaps.clone());
+        rank.note_purge(first, Some(purge));
         // Too many for one frame do not belong together.
         rank.log.close();
     }
@@ -173,10 +260,14 @@ fn is_quota_near(tree: &Tree, ino: Ino) -> bool {
     quota.is_some_and(|quota| quotas::is_near(quota, &tree.statistics(ino)))
 }
 
-/// Quotas have changed, or their use: where little is left, no client creates asynchronously any more.
+/// Quotas have changed, or their use: where little is left now, and was not before, no client creates
+/// asynchronously any more.
 pub(super) fn stop_near_quotas(rank: &mut Rank, changed: &BTreeSet<Ino>) {
-    let near: Vec<Ino> =
-        changed.iter().copied().filter(|ino| is_quota_near(&rank.tree, *ino)).collect();
+    let mut near = Vec::new();
+    for ino in changed {
+        let is_near = is_quota_near(&rank.tree, *ino);
+        near.extend(rank.sessions.quotas.set_near(*ino, is_near).then_some(*ino));
+    }
     if near.is_empty() {
         return;
     }
@@ -223,18 +314,23 @@ fn directories_on(tree: &Tree, path: &FilePath) -> Vec<Ino> {
     found
 }
 
+/// The directory of a path's last name, and the inode that it leads to. A path without names is that of an
+/// inode itself.
+fn ends_of(tree: &Tree, path: &FilePath) -> (Ino, Option<Ino>) {
+    let first = if path.ino == 0 { Ino::ROOT } else { Ino(path.ino) };
+    let (mut directory, mut target) = (first, None);
+    for name in path.names() {
+        directory = target.unwrap_or(directory);
+        target = tree.entry(directory, &Bytes::copy_from_slice(name)).map(|entry| entry.ino);
+        if target.is_none() {
+            break;
+        }
+    }
+    (directory, target)
+}
+
 /// Whether a client may have acted in a directory unseen.
 fn may_act(rank: &Rank, client: u64, ino: InodeId) -> bool {
     rank.caps.issued(ino, client).intersects(DIRECTORY_OPERATIONS)
         && rank.tree.get(Ino(ino.0)).is_some_and(Inode::is_directory)
-}
-
-// --- order ---
-
-fn own(rank: &Rank, client: u64) -> impl Iterator<Item = (&RequestId, &Waiting)> {
-    rank.waiting.range(RequestId { client, tid: 0 }..=RequestId { client, tid: u64::MAX })
-}
-
-fn waits(rank: &Rank, client: u64) -> bool {
-    own(rank, client).any(|(_, waiting)| waiting.request.is_asynchronous())
 }

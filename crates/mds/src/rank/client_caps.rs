@@ -347,6 +347,21 @@ impl Rank {
         asynchronous::waits_for_names(self, id, request)
     }
 
+    /// See [`asynchronous::admit`].
+    pub(super) fn admit(&mut self, id: RequestId, waiting: Waiting) -> Option<Waiting> {
+        asynchronous::admit(self, id, waiting)
+    }
+
+    /// See [`asynchronous::note_failed`].
+    pub(super) fn note_failed(&mut self, id: RequestId, request: &ClientRequest, error: Errno) {
+        asynchronous::note_failed(self, id, request, error);
+    }
+
+    /// See [`asynchronous::answer_failed`].
+    pub(super) fn answer_failed(&mut self, id: RequestId, request: &ClientRequest, error: Errno) {
+        asynchronous::answer_failed(self, id, request, error);
+    }
+
     /// See [`asynchronous::keep_order`].
     pub(super) fn keep_order(&mut self, id: RequestId, waiting: Waiting) -> Option<Waiting> {
         asynchronous::keep_order(self, id, waiting)

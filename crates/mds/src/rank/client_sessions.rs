@@ -92,7 +92,7 @@ pub(super) fn drop_unheard(rank: &mut Rank, client: u64) {
     let may_write = is_awaited || rank.caps.holds_data_to_write(client);
     if rank.log.is_stored() && may_write {
         tracing::warn!(client, "messages of a client are lost while it may write: it is evicted");
-        rank.waiting.retain(|id, _| id.client != client);
+        rank.waiting.remove_client(client);
         rank.map.behind.retain(|id| id.client != client);
         rank.evicting.insert(client);
         rank.unheard.insert(client);
@@ -128,7 +128,7 @@ pub(super) fn end(rank: &mut Rank, client: u64, sequence: u64) -> Vec<Ino> {
 
 /// Ends the requests of a client whose session has ended, and takes its capabilities.
 fn release_all(rank: &mut Rank, client: u64) -> Vec<Ino> {
-    rank.waiting.retain(|id, _| id.client != client);
+    rank.waiting.remove_client(client);
     rank.map.behind.retain(|id| id.client != client);
     let answers = rank.locks.remove_client(client);
     rank.answer_lock_requests(answers);

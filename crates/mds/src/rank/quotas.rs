@@ -19,6 +19,11 @@ pub(super) fn note(rank: &mut Rank, operation: &Operation, records: &[Record]) {
         let above = directory.map(|directory| realms::quotas_above(&rank.tree, directory));
         rank.sessions.quotas.note(above.unwrap_or_default());
     }
+    // A directory that is moved may be one in which a client creates asynchronously.
+    if let Operation::Rename { to, .. } = operation {
+        let above = realms::quotas_above(&rank.tree, to.0);
+        rank.sessions.quotas.forget_near(above);
+    }
     if let Operation::Change { ino, change } = operation
         && matches!(&**change, AttributeChange::SetQuota(_))
     {
@@ -47,14 +52,19 @@ pub(super) fn tell(rank: &mut Rank) {
     }
     let is_due = rank.sessions.quotas.is_due(rank.now);
     let author = rank.log.author();
-    asynchronous::stop_near_quotas(rank, &rank.sessions.quotas.changed());
-    for ino in rank.sessions.quotas.changed() {
+    // Each author was told of its own changes when it made them.
+    let fresh = rank.sessions.quotas.take_fresh();
+    asynchronous::stop_near_quotas(rank, &fresh);
+    let looked_at = if is_due { rank.sessions.quotas.changed() } else { fresh };
+    for ino in looked_at {
         let holders = holders(rank, ino).into_iter();
         for client in holders.filter(|client| is_due || Some(*client) == author) {
             tell_one(rank, ino, client);
         }
     }
     if is_due {
+        let tree = &rank.tree;
+        rank.sessions.quotas.retain_near(|ino| tree.get(ino).is_some());
         let caps = &rank.caps;
         let is_holder = |ino: Ino, client| caps.cap_id(caps::inode_id(ino), client).is_some();
         rank.sessions.quotas.all_told(rank.now, is_holder);

@@ -11,9 +11,10 @@ pub(super) fn execute(rank: &mut Rank, id: RequestId, request: &ClientRequest) -
     let session = rank.sessions.get_mut(id.client).expect("the session was checked");
     session.forget_completed(request.oldest_client_tid);
     let is_executed = session.completed(id.tid).is_some();
+    let failed = session.failed(id.tid);
     rank.log.set_author(Some(id.client));
     let result = match is_executed {
-        true => Ok(()),
+        true => failed.map_or(Ok(()), Err),
         false => match execute_plan(rank, id, request) {
             None => return false,
             Some(result) => result,
@@ -38,6 +39,7 @@ pub(super) fn execute_unanswered(rank: &mut Rank, id: RequestId, request: &Clien
     let result = execute_plan(rank, id, request);
     rank.log.close();
     let Some(Err(error)) = result else { return false };
+    rank.note_failed(id, request, error);
     let reply = ClientReply::plain(request.op, error.negative(), rank.map.epoch);
     rank.send(id.client, reply.encode(features::SUPPORTED).with_tid(id.tid));
     true

@@ -5,10 +5,8 @@ use crate::caps;
 use crate::commands::filter::Filter;
 use crate::sessions::Counted;
 use engine::{Duration, Time};
-use fscaps::RequestId;
 use namespace::Ino;
 use serde_json::{Map, Value, json};
-use std::ops::RangeInclusive;
 use types::{EntityAddr, Errno};
 use wire::MdsCounters;
 use wire::tell::Sentence;
@@ -57,7 +55,7 @@ fn session(rank: &Rank, now: Time, client: u64) -> Value {
         "num_leases": rank.caps.leases_of(client),
         "request_load_avg": 0,
         "uptime": seconds(now.since(session.began())),
-        "requests_in_flight": rank.waiting.range(all_of(client)).count(),
+        "requests_in_flight": rank.waiting.of(client).count(),
         "num_completed_requests": image.completed.len(),
         "num_completed_flushes": 0,
         "reconnecting": is_absent,
@@ -68,11 +66,6 @@ fn session(rank: &Rank, now: Time, client: u64) -> Value {
             .collect::<Vec<_>>(),
         "client_metadata": facts,
     })
-}
-
-/// All requests of a client.
-fn all_of(client: u64) -> RangeInclusive<RequestId> {
-    RequestId { client, tid: 0 }..=RequestId { client, tid: u64::MAX }
 }
 
 fn address(addr: &EntityAddr) -> Value {

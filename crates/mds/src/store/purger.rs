@@ -26,6 +26,8 @@ const fn files_at_once(kind: Kind) -> usize {
 }
 /// Objects of one file that are changed at once.
 const OBJECTS_AT_ONCE: usize = 16;
+/// The same of files with consecutive numbers, of which most have no object.
+const NUMBERS_AT_ONCE: usize = 64;
 /// Objects after which the progress of a purge is recorded. A successor repeats at most so many removals of
 /// a file. A cut is repeated as a whole: its size is bounded by that of a file.
 const OBJECTS_PER_RECORD: u64 = 4096;
@@ -51,7 +53,9 @@ enum Job {
         size: u64,
         seq: u32,
     },
-    Purge,
+    Purge {
+        is_of_numbers: bool,
+    },
 }
 
 /// Work at one file.
@@ -70,9 +74,17 @@ struct Work {
 
 impl Work {
     fn purge(purge: Purge) -> Self {
-        let Purge { layout, next, end, snaps } = purge;
+        let Purge { layout, next, end, is_of_numbers, snaps } = purge;
         let until = end.min(next + OBJECTS_PER_RECORD);
-        Work { job: Job::Purge, layout, snaps, next, until, in_flight: 0, has_failed: false }
+        Work {
+            job: Job::Purge { is_of_numbers },
+            layout,
+            snaps,
+            next,
+            until,
+            in_flight: 0,
+            has_failed: false,
+        }
     }
 
     fn cut(cut: Cut) -> Self {
@@ -82,9 +94,13 @@ impl Work {
     }
 
     fn operation(&self, ino: u64, object: u64) -> Operation {
+        let (ino, object) = match self.job {
+            Job::Purge { is_of_numbers: true } => (ino.saturating_add(object), 0),
+            _ => (ino, object),
+        };
         let place = data_objects::place(&self.layout, ino, object);
         let op = match self.job {
-            Job::Purge => OsdOp::remove(),
+            Job::Purge { .. } => OsdOp::remove(),
             // The object keeps the number of the truncation: a write from before it, which comes late, does
             // not make it longer. So an object without data is not removed.
             Job::Cut { size, seq: truncate_seq } => {
@@ -94,6 +110,14 @@ impl Work {
             }
         };
         Operation { snap_context: self.snaps.clone(), ..Operation::write(place, vec![op]) }
+    }
+
+    /// Objects that are changed at once.
+    fn at_once(&self) -> usize {
+        match self.job {
+            Job::Purge { is_of_numbers: true } => NUMBERS_AT_ONCE,
+            _ => OBJECTS_AT_ONCE,
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -164,17 +188,17 @@ impl Purger {
             match work.job {
                 _ if work.has_failed => drop(self.waiting.insert((now + RETRY, key))),
                 Job::Cut { seq, .. } => cutting::done(rank, key.1, seq),
-                Job::Purge if purging::advance(rank, key.1, work.until) => {
+                Job::Purge { .. } if purging::advance(rank, key.1, work.until) => {
                     self.waiting.insert((now, key));
                 }
-                Job::Purge => {}
+                Job::Purge { .. } => {}
             }
         }
     }
 
     fn ask(&mut self) {
         for (key, work) in &mut self.files {
-            while !work.has_failed && work.in_flight < OBJECTS_AT_ONCE && work.next < work.until {
+            while !work.has_failed && work.in_flight < work.at_once() && work.next < work.until {
                 self.last += 1;
                 self.asked.insert(self.last, *key);
                 self.requests.push_back((self.last, work.operation(key.1, work.next)));

@@ -273,3 +273,87 @@ fn a_directory_is_replaced_when_no_client_creates_in_it_any_more() {
     while world.obey_oldest(1) {}
     assert_eq!(world.take::<ClientReply>(2).result, 0);
 }
+
+#[test]
+fn an_asynchronous_request_waits_when_its_client_has_too_many_in_progress() {
+    let mut world = World::asynchronous(&[2]);
+    world.ask(1, mkdir("d"));
+    let number = world.numbers("d/first")[0];
+    world.submit(2, create("file"));
+    while world.obey_oldest(1) {}
+    world.take::<ClientReply>(2);
+    for _ in 0..1024 {
+        world.submit(1, look_up("file"));
+    }
+    let made = world.submit(1, act("d/second", number));
+    let unlinked = world.submit(1, unlink("d/first"));
+    assert!(world.try_take::<ClientReply>(1).is_none(), "none is refused");
+    while world.obey_oldest(2) {}
+    let answers: Vec<(u64, i32)> = std::iter::from_fn(|| world.try_take::<ClientReply>(1))
+        .map(|(tid, reply)| (tid, reply.result))
+        .filter(|(tid, _)| *tid >= made)
+        .collect();
+    assert_eq!(answers, [(made, 0), (unlinked, 0)]);
+}
+
+#[test]
+fn requests_about_other_directories_do_not_wait_for_an_unlink() {
+    let mut world = World::asynchronous(&[2]);
+    world.ask(1, mkdir("d"));
+    world.create(1, "d/file");
+    world.submit(2, look_up("d/file"));
+    while world.obey_oldest(1) {}
+    world.take::<ClientReply>(2);
+    world.submit(1, unlink("d/file"));
+    assert_eq!(world.ask(1, mkdir("other")).result, 0);
+    for waiting in [request(ClientOp::RMDIR, "d"), mkdir("d/below"), look_up("d/file")] {
+        world.submit(1, waiting);
+        assert!(world.try_take::<ClientReply>(1).is_none());
+    }
+    while world.obey_oldest(2) || world.obey_oldest(1) {}
+    assert_eq!(std::iter::from_fn(|| world.try_take::<ClientReply>(1)).count(), 4);
+}
+
+#[test]
+fn a_late_unlink_removes_no_file_that_another_client_has_put_in_its_place() {
+    const LATE: u64 = 5;
+    let mut world = World::new(&[2, 3]);
+    world.open_with(LATE, u64::MAX);
+    world.ask(LATE, mkdir("d"));
+    world.create(LATE, "d/file");
+    for (client, request) in [(2, create("d/other")), (3, look_up("d/file"))] {
+        world.submit(client, request);
+        while [2, LATE].into_iter().any(|client| world.obey_oldest(client)) {}
+    }
+    world.take::<ClientReply>(3);
+    let other = world.take::<ClientReply>(2).target.unwrap().ino;
+    // Both wait for the third client. As after a take-over, nothing hinders the second one.
+    let path2 = FilePath::new(1, "d/other");
+    world.submit(2, ClientRequest { path2, ..request(ClientOp::RENAME, "d/file") });
+    let unlinked = world.submit(LATE, unlink("d/file"));
+    while [2, LATE].into_iter().any(|client| world.obey_oldest(client)) {}
+    assert!([2, LATE].into_iter().all(|client| world.try_take::<ClientReply>(client).is_none()));
+    while [2, 3, LATE].into_iter().any(|client| world.obey_oldest(client)) {}
+    let (answered, reply) = world.try_take::<ClientReply>(LATE).unwrap();
+    assert_eq!((answered, reply.result), (unlinked, Errno::NOENT.negative()));
+    assert_eq!(world.take::<ClientReply>(2).result, 0);
+    world.submit(2, look_up("d/file"));
+    assert_eq!(world.take::<ClientReply>(2).target.unwrap().ino, other);
+}
+
+#[test]
+fn a_directory_that_comes_to_where_little_room_is_left_loses_the_rights() {
+    let mut world = World::asynchronous(&[]);
+    world.ask(1, mkdir("full"));
+    world.set_and_obey("full", "ceph.quota", "max_files=1000");
+    let moved = world.ask(1, mkdir("d")).target.unwrap();
+    let below = world.ask(1, mkdir("d/below")).target.unwrap();
+    assert!(world.may_act("d/below"));
+    let path2 = FilePath::new(1, "d");
+    world.submit(1, ClientRequest { path2, ..request(ClientOp::RENAME, "full/d") });
+    assert_eq!(world.take::<ClientReply>(1).result, 0);
+    for ino in [moved.ino, below.ino] {
+        let asked = world.take_about(1, ino);
+        assert!(!asked.caps.intersects(DIRECTORY_OPERATIONS), "{}", asked.caps);
+    }
+}

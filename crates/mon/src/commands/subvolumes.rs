@@ -134,7 +134,8 @@ pub const COMMANDS: &[Command] = &[
         "name=sub_name,type=CephString,goodchars=[A-Za-z0-9-_.] name=size,type=CephInt,req=false \
          name=group_name,type=CephString,req=false name=pool_layout,type=CephString,req=false \
          name=uid,type=CephInt,req=false name=gid,type=CephInt,req=false \
-         name=mode,type=CephString,req=false name=namespace_isolated,type=CephBool,req=false",
+         name=mode,type=CephString,req=false name=namespace_isolated,type=CephBool,req=false \
+         name=earmark,type=CephString,req=false",
         "rw",
         "Create a CephFS subvolume in a volume, and optionally, with a specific size (in bytes), a specific data \
          pool layout, a specific mode, in a specific subvolume group and in separate RADOS namespace"
@@ -250,6 +251,12 @@ pub const COMMANDS: &[Command] = &[
          name=group_name,type=CephString,req=false",
         "rw",
         "Create a snapshot of a CephFS subvolume in a volume"
+    ),
+    of_subvolume!(
+        "fs subvolume snapshot getpath",
+        "name=snap_name,type=CephString",
+        "r",
+        "Get path for a snapshot of a CephFS subvolume"
     ),
     of_subvolume!(
         "fs subvolume snapshot info",

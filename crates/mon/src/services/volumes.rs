@@ -2,7 +2,7 @@
 //! in memory, and answered by it.
 
 use crate::command::{Answer, Refusal};
-use crate::commands::{admission, subvolumes, volumes};
+use crate::commands::{admission, subvolume_marks, subvolumes, volumes};
 use crate::job::CommandJob;
 use crate::service::{Catalog, Cx, Family, Role, Service};
 use crate::sessions::{Session, Sessions};
@@ -15,7 +15,11 @@ use types::Errno;
 pub(super) const CATALOG: Catalog = Catalog {
     topics: &[],
     messages: &[],
-    commands: &[Family(50, volumes::COMMANDS), Family(51, subvolumes::COMMANDS)],
+    commands: &[
+        Family(50, volumes::COMMANDS),
+        Family(51, subvolumes::COMMANDS),
+        Family(53, subvolume_marks::COMMANDS),
+    ],
     checks: &[],
 };
 

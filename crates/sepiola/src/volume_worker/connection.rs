@@ -51,6 +51,7 @@ impl VolumeConnection {
             credentials: config.credentials,
             monitors: config.monitors,
             file_system: Some(file_system),
+            ends_with_session: true,
         };
         let client = FsClient::new(config, Entropy::from_seed(machine::random_bytes()?));
         let clock = Clock::start();
@@ -75,7 +76,7 @@ impl VolumeConnection {
         self.core.transmit();
         self.core.turn(until)?;
         if self.client().is_shut_out() {
-            bail!("the client is on the blocklist; another one is made");
+            bail!("the session with the metadata server is lost; repeat the command");
         }
         Ok(())
     }

@@ -104,9 +104,38 @@ fn data_of_files_of_which_an_evicted_client_has_not_told_is_removed() {
     let unknown = data_name(world.clients[&1].numbers[0], 0);
     let known = data_name(world.paths()["/d/first"], 0);
     world.pool.fill(&unknown, 5, (1, OBJECT));
+    let last = data_name(*world.clients[&1].numbers.back().unwrap(), 0);
+    world.pool.fill(&last, 5, (1, OBJECT));
     evictions::order(world.rank(), &[1]);
-    assert_eq!(world.evict(), 1);
+    let (client, addrs) = evictions::next(world.rank(), START).unwrap();
+    world.store.evict(client, &addrs);
+    world.pump();
+    assert_eq!(world.rank().purge_count(), 1, "they are one piece of work");
     world.finish();
+    assert_eq!((world.rank().purge_count(), world.pool.data.contains_key(&last)), (0, false));
     assert!(!world.pool.data.contains_key(&unknown) && world.pool.data.contains_key(&known));
     assert!(world.rank().delegated_numbers().is_empty());
+}
+
+#[test]
+fn a_request_that_has_failed_does_not_succeed_at_the_next_but_one_server() {
+    let mut world = world_with_numbers(&[1, 2]);
+    world.tid += 1;
+    let (tid, flags) = (world.tid, client_flags::ASYNC);
+    let unlink = ClientRequest { flags, ..request(ClientOp::UNLINK, "d/file") };
+    for is_resent in [false, true] {
+        world.clients.get_mut(&1).unwrap().sent.push((tid, unlink.clone()));
+        world.crash(0);
+        world.finish();
+        world.reconnect();
+        world.finish();
+        // The answer is lost with the server.
+        let answer = world.clients.get_mut(&1).unwrap().answers.pop();
+        assert_eq!(answer, Some((tid, Errno::NOENT.negative())));
+        if !is_resent {
+            world.ask(2, create("d/file"));
+            world.finish();
+        }
+    }
+    assert!(world.paths().contains_key("/d/file"), "it is the other client's");
 }
