@@ -1,0 +1,87 @@
+//! Times without maps: the copies that may have taken part in them.
+
+use super::copies::{store_all, told, world};
+use crate::State;
+use crate::message::Body;
+use crate::tests::world::World;
+use types::{EVersion, OsdId};
+
+/// The members of the present interval were away in the gap, in which osd.3 and osd.4 served with their own
+/// shards; now these are no members.
+const AWAY: [(u32, &str); 3] = [(5, "0 1 2"), (6, "gap"), (15, "0 1 2")];
+const STAYED: [(u32, &str); 3] = [(5, "0 1 2"), (6, "3 4 -"), (15, "0 1 2")];
+
+fn after_gap() -> World {
+    let mut world = world(2, 1, 2);
+    world.epoch = 15; // all have restarted since
+    store_all(&mut world, &[0, 1, 2], &AWAY, "started 5 knew 5 settled 5'4 | x:5'4");
+    let newer = "started 6 knew 6 settled 6'5 | x:5'4 x:6'5<5'4";
+    store_all(&mut world, &[3, 4], &STAYED, newer);
+    world
+}
+
+/// Strays report themselves, but that may take long.
+#[test]
+fn copies_that_took_part_in_a_gap_are_asked_before_a_log_is_chosen() {
+    let mut world = after_gap();
+    world.run_script("map 20 0 1 2");
+    let (strays, mut is_asked) = ([OsdId(3), OsdId(4)], [false; 2]);
+    loop {
+        world.drain();
+        for (_, to, message) in &world.messages {
+            let is_query = Body::decode(message).unwrap().1 == Body::Query;
+            if let Some(at) = strays.iter().position(|stray| stray == to) {
+                is_asked[at] |= is_query;
+            }
+        }
+        let is_late = |from: &OsdId| {
+            strays.iter().position(|stray| stray == from).is_some_and(|at| !is_asked[at])
+        };
+        world.messages.retain(|(from, _, _)| !is_late(from));
+        if !world.step(true) && !world.grant() {
+            break;
+        }
+    }
+    assert!(is_asked[0], "it is up");
+    let primary = world.primary();
+    assert_eq!(world.node(primary).pg.state(), State::Active);
+    assert!(told(&world, primary.0 as usize).starts_with("6'5"));
+}
+
+/// osd.3 and osd.4, which were declared lost, return.
+fn return_of_the_lost(stage: &str) -> World {
+    let mut world = after_gap();
+    world.run_script(&format!(
+        "down 3
+         down 4
+         lost 3
+         lost 4
+         map 20 0 1 2
+         until 0 {stage}
+         up 3
+         up 4
+         restart 3
+         restart 4
+         map 30 0 1 2"
+    ));
+    world
+}
+
+#[test]
+fn a_copy_of_a_later_activation_that_turns_up_before_the_group_is_activated_is_followed() {
+    let mut world = return_of_the_lost("WaitUpThru");
+    world.run_script("run");
+    let primary = world.primary();
+    assert_eq!(world.node(primary).pg.state(), State::Active);
+    assert!(told(&world, primary.0 as usize).starts_with("6'5"));
+}
+
+/// What was written since cannot be undone, but an administrator can look at the copy.
+#[test]
+fn a_copy_of_a_later_activation_that_turns_up_too_late_is_not_removed() {
+    let mut world = return_of_the_lost("Active");
+    world.run_script("run\n recover\n map 40 0 1 2\n run\n clean => yes");
+    for osd in [3, 4] {
+        assert_eq!(world.nodes[osd].pg.info().last_update, EVersion::new(6, 5), "osd.{osd}");
+    }
+}
