@@ -4,7 +4,7 @@ use super::copies::{store_all, told, world};
 use crate::State;
 use crate::message::Body;
 use crate::tests::world::World;
-use types::{EVersion, OsdId};
+use types::{EVersion, Epoch, OsdId};
 
 /// The members of the present interval were away in the gap, in which osd.3 and osd.4 served with their own
 /// shards; now these are no members.
@@ -84,4 +84,34 @@ fn a_copy_of_a_later_activation_that_turns_up_too_late_is_not_removed() {
     for osd in [3, 4] {
         assert_eq!(world.nodes[osd].pg.info().last_update, EVersion::new(6, 5), "osd.{osd}");
     }
+}
+
+/// osd.0 has an old disk, and does not get the maps in which it acted while it was down.
+#[test]
+fn a_copy_proves_nothing_of_the_maps_that_it_did_not_get() {
+    let mut world = world(2, 1, 0);
+    world.run_script("map 20 0 1 2\n run");
+    let backup = world.nodes[0].store.clone();
+    world.run_script("down 0\n map 30 - 1 2\n run\n up 0\n restart 0\n map 40 0 1 2\n run");
+    world.nodes[0].store = backup;
+    world.run_script("restart 0");
+    world.load(OsdId(0));
+    world.forget_maps(21..=49);
+    world.run_script("gap 50 0 1 2\n settle");
+    let absent_since =
+        |osd: usize| world.nodes[osd].pg.info().shard.expect("it is a shard").absent_since;
+    assert_eq!([0, 1, 2].map(absent_since), [Epoch(21), Epoch(0), Epoch(0)]);
+}
+
+/// osd.0 acted in the map of epoch 30, and does not in the newest one; it gets both while it loads its copy.
+#[test]
+fn an_absence_is_judged_by_the_members_of_its_time() {
+    let mut world = world(2, 1, 1);
+    world.run_script("map 20 0 1 2\n run");
+    world.is_lazy = true;
+    world.crash(OsdId(0), false);
+    world.run_script("down 0\n map 30 0 1 2\n up 0\n map 40 3 1 2");
+    world.load(OsdId(0));
+    let shard = world.nodes[0].pg.info().shard.expect("it is a shard");
+    assert_eq!(shard.absent_since, Epoch(30));
 }
