@@ -160,8 +160,8 @@ impl Known {
         self.started = started.fold(core.copy.info.last_epoch_started, Epoch::max);
     }
 
-    /// Whether a complete copy has taken part in a later activation than those that were known when the log to
-    /// follow was chosen: it may have the newest writes.
+    /// Whether a complete copy has taken part in a later activation than those that were known when the log
+    /// to follow was chosen: it may have the newest writes.
     pub fn is_newer(&self, info: &PgInfo) -> bool {
         info.is_complete() && info.last_epoch_started > self.started
     }

@@ -76,7 +76,7 @@ fn a_copy_of_a_later_activation_that_turns_up_before_the_group_is_activated_is_f
     assert!(told(&world, primary.0 as usize).starts_with("6'5"));
 }
 
-/// What was written since cannot be undone, but an administrator can look at the copy.
+/// The writes since cannot be undone, but an administrator can look at the copy.
 #[test]
 fn a_copy_of_a_later_activation_that_turns_up_too_late_is_not_removed() {
     let mut world = return_of_the_lost("Active");
