@@ -2,6 +2,9 @@
 
 use super::client::payload;
 use super::world::World;
+use pg::snaps::{SNAPSET_ATTR, SnapSet};
+use std::collections::BTreeMap;
+use store::Change;
 use types::{Errno, OsdId, SnapId};
 use wire::op::OpCode;
 use wire::{OsdOp, SnapContext};
@@ -265,6 +268,33 @@ fn a_clone_that_is_given_up_is_taken_out_of_its_clone_set() {
     world.order_scrub(pg::scrub::Level::Deep, false);
     world.wait(40);
     assert_eq!(world.scrub_errors(), 0);
+}
+
+/// The clone is known to the group and not to its head.
+#[test]
+fn the_head_of_a_clone_that_is_given_up_has_the_version_of_its_entry() {
+    let mut world = world_with_clone(270);
+    let copies = all_copies(&world, "object");
+    copies.iter().for_each(|osd| world.damage_clone(*osd, "object", SnapId(1)));
+    assert_eq!(read_snap(&mut world), Err(IO));
+    assert_eq!(unfound(&mut world), 1);
+    copies.iter().for_each(|osd| world.crash(*osd));
+    let set = codec::encode_to_bytes(&SnapSet { seq: SnapId(1), ..SnapSet::default() });
+    let attrs = BTreeMap::from([(SNAPSET_ATTR, set)]);
+    for osd in &copies {
+        world.tamper("object", *osd, |object| Change::SetAttrs { object, attrs: attrs.clone() });
+    }
+    copies.iter().for_each(|osd| world.restart(*osd));
+    world.wait(30);
+    // The copies of the clone are read once more, and are still bad.
+    assert_eq!(unfound(&mut world), 1);
+    assert_eq!(answer(&mut world, "mark_unfound_lost", "delete").0, 0);
+    assert_eq!(unfound(&mut world), 0);
+    world.finish();
+    for (logged, stored) in world.versions_of("object") {
+        assert_eq!(logged, stored, "a member that missed the entry would find no copy");
+    }
+    assert_eq!(read(&mut world, "object"), Ok(b"now".to_vec()));
 }
 
 #[test]

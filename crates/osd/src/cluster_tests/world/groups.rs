@@ -7,7 +7,7 @@ use pg::is_meta_object;
 use std::time::Duration;
 use store::Collection;
 use store::mem::MemObject;
-use types::{Epoch, HObject, OsdId, PgId, PgShard};
+use types::{EVersion, Epoch, HObject, OsdId, PgId, PgShard};
 
 impl World {
     /// Splits all groups, with a small probability.
@@ -21,6 +21,21 @@ impl World {
         let messages = self.monitor.divide_groups();
         self.send_all(Node::Monitor, messages);
         self.drain();
+    }
+
+    /// The version of an object in the log of each of its members, and in the store.
+    pub fn versions_of(&self, name: &str) -> Vec<(EVersion, EVersion)> {
+        let (pg, object) = self.object(name);
+        let version = |machine: &Machine| {
+            let mut groups = machine.osd.as_ref()?.groups();
+            let logged = groups.find(|group| group.id() == pg)?.logged_version(&object);
+            let mut objects = machine.store.durable().objects(Collection::replicated(pg));
+            let (_, stored) = objects.find(|(name, _)| **name == object)?;
+            let info = stored.attrs.get(&pg::INFO_ATTR)?;
+            let info = codec::decode_all::<pg::ObjectInfo>("info", info).ok()?;
+            Some((logged, info.version))
+        };
+        self.machines.iter().filter_map(version).collect()
     }
 
     pub fn set_flags(&mut self, flags: maps::OsdMapFlags) {
