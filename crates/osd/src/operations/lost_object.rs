@@ -6,7 +6,7 @@
 //! same transaction, so that no remains of the damaged copies are left anywhere.
 //!
 //! This must not lose the list of clones that the head has. The list is known if this copy's
-//! metadata have the right version, or if the group has no clones.
+//! metadata have the right version, or if the group surely has no clones.
 
 use crate::execute::{CloneChanges, Execution, ObjectState, StatDelta, Trim, trim};
 use crate::operations::request::Request;
@@ -22,11 +22,11 @@ use types::{EVersion, Errno, HObject, SnapId};
 pub(crate) fn lost_state(
     stored: Result<ObjectState, Errno>,
     need: EVersion,
-    has_clones: bool,
+    may_have_clones: bool,
 ) -> Result<ObjectState, Errno> {
     match stored {
         Ok(state) if state.info.version == need && need != EVersion::ZERO => Ok(state),
-        _ if has_clones => Err(Errno::IO),
+        _ if may_have_clones => Err(Errno::IO),
         _ => {
             let info = ObjectInfo { version: need, ..ObjectInfo::default() };
             Ok(ObjectState { exists: true, info, is_guess: true, ..ObjectState::default() })

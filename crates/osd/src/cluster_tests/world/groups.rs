@@ -23,6 +23,12 @@ impl World {
         self.drain();
     }
 
+    pub fn allow_snapshots(&mut self) {
+        let messages = self.monitor.allow_snapshots();
+        self.send_all(Node::Monitor, messages);
+        self.drain();
+    }
+
     /// The version of an object in the log of each of its members, and in the store.
     pub fn versions_of(&self, name: &str) -> Vec<(EVersion, EVersion)> {
         let (pg, object) = self.object(name);
@@ -36,6 +42,13 @@ impl World {
             Some((logged, info.version))
         };
         self.machines.iter().filter_map(version).collect()
+    }
+
+    /// Clones of an object's group, by the count of its primary.
+    pub fn clones_counted(&self, name: &str) -> u64 {
+        let ((pg, _), primary) = (self.object(name), self.primary_of(name));
+        let osd = self.machines[primary.0 as usize].osd.as_ref().expect("it runs");
+        osd.groups().find(|group| group.id() == pg).expect("it has the group").info().clones
     }
 
     pub fn set_flags(&mut self, flags: maps::OsdMapFlags) {
