@@ -19,7 +19,9 @@ use crate::message::{Body, Header};
 use crate::rows::{ReadError, RowReads};
 use crate::scrub::Order;
 use crate::transfers::Transfers;
-use crate::{EntryKind, Layout, LogEntry, Member, Members, Missing, Osds, PgInfo, PgLog, Sizes};
+use crate::{
+    EntryKind, Layout, LogEntry, MapChange, Member, Members, Missing, Osds, PgInfo, PgLog, Sizes,
+};
 use bytes::Bytes;
 use engine::{Message, Time};
 use erasure::Code;
@@ -233,7 +235,7 @@ pub(crate) struct Placement {
     pub osds: Option<Arc<Osds>>,
     /// Whether this OSD is up in its present incarnation.
     pub is_up: bool,
-    /// The first interval with an absence ([`Core::note_absence`]) that began while the copy was not loaded.
+    /// The first absence ([`Core::absence`]) that began while the copy was not loaded.
     pub absent_in: Option<Epoch>,
 }
 
@@ -310,14 +312,23 @@ impl Core {
         has_shards
     }
 
-    /// An interval begins in a map that the OSD gets late. If the copy acts in it, its beginning was not
-    /// stored then.
-    pub fn note_absence(&mut self, epoch: Epoch) {
-        let has_acted = self.placement.members.is_acting(self.own.whoami);
+    /// The first epoch of an absence that a map with other members tells of. The OSD gets the map late: if
+    /// the copy acts in it, its beginning was not stored then. In a gap before its present life, it may have
+    /// acted.
+    pub fn absence(&self, change: &MapChange, gap_from: Option<Epoch>) -> Option<Epoch> {
+        let own = self.own.whoami;
+        let lives_since = change.osds.status(own.osd).up_from;
+        let was_away = |first: &Epoch| !change.is_up || lives_since > *first;
+        let acts_late = !change.is_up && self.placement.members.is_acting(own);
+        gap_from.filter(was_away).or(acts_late.then_some(change.epoch))
+    }
+
+    /// Notes the beginning of an absence, unless an earlier one has not ended.
+    pub fn note_absence(&mut self, first: Epoch) {
         let started = self.copy.info.last_epoch_started;
-        let shard = self.copy.info.shard.as_mut().filter(|_| has_acted);
+        let shard = self.copy.info.shard.as_mut();
         if let Some(shard) = shard.filter(|shard| shard.absent_since <= started) {
-            shard.absent_since = epoch;
+            shard.absent_since = first;
         }
     }
 

@@ -36,14 +36,18 @@ impl Pg {
         let is_first = self.core.placement.interval == Epoch(0);
         let ends = is_first || change.is_gap || members != self.core.placement.members;
         let is_forced = self.wants_interval() && epoch > self.core.placement.interval;
+        let mut absence = None;
         let is_split_or_merged = self.core.copy.created
             && !is_first
             && members.hash_bits != self.core.placement.members.hash_bits;
         if ends {
-            let gap_from = change.is_gap.then_some(epoch_before.next());
+            // A copy that was just loaded has seen the first map of its interval, and perhaps later ones.
+            let seen = epoch_before.max(self.core.placement.interval);
+            let gap_from = change.is_gap.then_some(seen.next());
             self.core.leases.remember(self.core.placement.members.primary, epoch);
             self.core.end_interval(epoch, gap_from, osds_before.as_deref());
             self.core.placement.set_members(members);
+            absence = self.core.absence(change, gap_from.filter(|_| !is_first));
             self.core.copy.knows_past |= change.is_new;
         }
         let is_noted =
@@ -60,15 +64,11 @@ impl Pg {
             Role::Follower(_) | Role::Primary(_) => {}
             // It is loaded first, or is a new part.
             _ => {
-                let is_absent = ends && !change.is_up;
-                let absent_in = &mut self.core.placement.absent_in;
-                *absent_in = absent_in.or(is_absent.then_some(epoch));
+                self.core.placement.absent_in = self.core.placement.absent_in.or(absence);
                 return;
             }
         }
-        if ends && !change.is_up {
-            self.core.note_absence(epoch);
-        }
+        absence.into_iter().for_each(|first| self.core.note_absence(first));
         let is_due = (ends || is_noted) && self.core.copy.created;
         if is_due && !self.core.store_queue.is_store_due {
             // Until it is stored, queries are not answered and the interval does not progress.

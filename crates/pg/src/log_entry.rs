@@ -71,6 +71,19 @@ impl LogEntry {
         replaces && object.snap != SnapId::HEAD && self.object.is_of_family(object)
     }
 
+    /// Whether `next`, the entry behind it, is of the same write. The entries of the clones that a write
+    /// makes or removes come before its own; they have its time and its user version, but no request.
+    pub(crate) fn goes_on_in(&self, next: &LogEntry) -> bool {
+        let is_of_clone = !self.has_request()
+            && self.changes_object()
+            && !matches!(self.object.snap, SnapId::HEAD | SnapId::DIR);
+        is_of_clone
+            && self.version.epoch == next.version.epoch
+            && self.object.is_of_family(&next.object)
+            && self.object != next.object
+            && (self.mtime, self.user_version) == (next.mtime, next.user_version)
+    }
+
     /// Whether it executed a client's request, which may be resent.
     pub fn has_request(&self) -> bool {
         self.request != RequestId::default()

@@ -54,18 +54,21 @@ impl Osds {
     }
 
     /// Whether data that the OSD had since `first` will not come back: it was removed, or is down and
-    /// was marked lost since.
+    /// was marked lost since. The monitor marks it as of the epoch in which it went down, which may be the
+    /// first one of a gap in the maps.
     pub fn is_lost(&self, osd: OsdId, first: Epoch) -> bool {
         let status = self.status(osd);
-        let is_given_up = status.lost_at > first && status.lost_at >= status.down_at;
+        let is_given_up = status.lost_at >= first && status.lost_at >= status.down_at;
         !status.exists || !status.is_up && is_given_up
     }
 
-    /// The OSDs that went down since then, are down, and were not marked lost.
+    /// The OSDs that went down since then, are down, and were not marked lost. One that never was up has no
+    /// data.
     pub(crate) fn gone_since(&self, since: Epoch) -> impl Iterator<Item = OsdId> {
         let gone = self.iter().filter(move |(osd, status)| {
             let is_down = status.exists && !status.is_up && status.down_at >= since;
-            is_down && !self.is_lost(*osd, since)
+            let was_up = status.up_from.max(status.down_at) > Epoch(0);
+            is_down && was_up && !self.is_lost(*osd, since)
         });
         gone.map(|(osd, _)| osd)
     }

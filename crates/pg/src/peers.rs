@@ -55,6 +55,10 @@ pub(crate) struct Known {
     pub peers: BTreeMap<Member, Peer>,
     /// The past intervals of another copy, which was told all maps, if the own ones have a gap.
     pub told: Option<PastIntervals>,
+    /// Members of the past intervals that other copies have told, while the own list has a gap.
+    pub heard_of: BTreeSet<Member>,
+    /// The newest activation of a copy that was known when the log to follow was chosen.
+    pub started: Epoch,
     /// OSDs that were queried in this interval.
     pub asked: BTreeSet<Member>,
     /// Down OSDs without which peering cannot proceed.
@@ -147,6 +151,19 @@ impl Known {
                 && others.iter().all(|other| layout.has(&other.acting, member))
                 && self.part_in(core, osds, member, (epoch, epoch)) == TookPart::No
         })
+    }
+
+    /// Notes what is known when the log to follow is chosen.
+    pub fn note_choice(&mut self, core: &Core) {
+        let others = self.peers.values().filter_map(|peer| peer.info.as_ref());
+        let started = others.map(|info| info.last_epoch_started);
+        self.started = started.fold(core.copy.info.last_epoch_started, Epoch::max);
+    }
+
+    /// Whether a complete copy has taken part in a later activation than those that were known when the log
+    /// to follow was chosen: it may have the newest writes.
+    pub fn is_newer(&self, info: &PgInfo) -> bool {
+        info.is_complete() && info.last_epoch_started > self.started
     }
 
     /// The info of another OSD's copy; `None` if it has none, or has not answered.

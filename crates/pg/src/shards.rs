@@ -61,8 +61,8 @@ pub struct ShardState {
     /// Changes up to this version are in the objects; later ones are kept beside them.
     pub settled: EVersion,
     /// The first interval, since the last one in which it took part in an activation, in which the map had
-    /// the shard act although its OSD did not run: it crashed just then, or its disk is an older one. Zero if
-    /// there is none.
+    /// the shard act although its OSD did not run, or may have had: it crashed just then, or its disk is an
+    /// older one, or the maps of the time before the OSD came up were not available. Zero if there is none.
     pub absent_since: Epoch,
 }
 

@@ -140,7 +140,8 @@ impl Pg {
         self.is_active() && self.serving().is_some_and(|serving| serving.is_clean)
     }
 
-    /// Whether the group may be merged: it is clean, and its shards are where those of the other half will be.
+    /// Whether the group may be merged: it is clean, and its shards are where those of the other half will
+    /// be.
     pub fn may_merge(&self) -> bool {
         let members = self.members();
         let is_in_place = members.layout == Layout::Replicated || members.acting == members.up;

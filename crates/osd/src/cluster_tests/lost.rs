@@ -1,7 +1,11 @@
 //! Objects of which no copy can be read: replies to clients and administrators.
 
 use super::client::payload;
+use super::monitor::PG_NUM;
 use super::world::World;
+use pg::snaps::{SNAPSET_ATTR, SnapSet};
+use std::collections::BTreeMap;
+use store::Change;
 use types::{Errno, OsdId, SnapId};
 use wire::op::OpCode;
 use wire::{OsdOp, SnapContext};
@@ -265,6 +269,61 @@ fn a_clone_that_is_given_up_is_taken_out_of_its_clone_set() {
     world.order_scrub(pg::scrub::Level::Deep, false);
     world.wait(40);
     assert_eq!(world.scrub_errors(), 0);
+}
+
+/// The clone is known to the group and not to its head.
+#[test]
+fn the_head_of_a_clone_that_is_given_up_has_the_version_of_its_entry() {
+    let mut world = world_with_clone(270);
+    let copies = all_copies(&world, "object");
+    copies.iter().for_each(|osd| world.damage_clone(*osd, "object", SnapId(1)));
+    assert_eq!(read_snap(&mut world), Err(IO));
+    assert_eq!(unfound(&mut world), 1);
+    copies.iter().for_each(|osd| world.crash(*osd));
+    let set = codec::encode_to_bytes(&SnapSet { seq: SnapId(1), ..SnapSet::default() });
+    let attrs = BTreeMap::from([(SNAPSET_ATTR, set)]);
+    for osd in &copies {
+        world.tamper("object", *osd, |object| Change::SetAttrs { object, attrs: attrs.clone() });
+    }
+    copies.iter().for_each(|osd| world.restart(*osd));
+    world.wait(30);
+    // The copies of the clone are read once more, and are still bad.
+    assert_eq!(unfound(&mut world), 1);
+    assert_eq!(answer(&mut world, "mark_unfound_lost", "delete").0, 0);
+    assert_eq!(unfound(&mut world), 0);
+    world.finish();
+    for (logged, stored) in world.versions_of("object") {
+        assert_eq!(logged, stored, "a member that missed the entry would find no copy");
+    }
+    assert_eq!(read(&mut world, "object"), Ok(b"now".to_vec()));
+}
+
+/// The group counts no clone, because the count of the group that was split went to the other part.
+#[test]
+fn a_lost_head_is_not_given_up_in_a_part_that_may_have_its_clones() {
+    let mut world = World::with_size(280, 3);
+    world.allow_snapshots();
+    let seed = |name: &str| maps::stable_mod(world.object(name).1.hash, 2 * PG_NUM);
+    let mut names = (0..).map(|number| format!("object{number}"));
+    let name = &names.find(|name| seed(name) >= PG_NUM).unwrap();
+    assert_eq!(world.call(name, vec![OsdOp::write_full(payload("then"))]).result, 0);
+    world.snap_context = SnapContext { seq: SnapId(1), snaps: vec![SnapId(1)] };
+    assert_eq!(world.call(name, vec![OsdOp::write_full(payload("now"))]).result, 0);
+    world.divide_groups();
+    world.finish();
+    assert_eq!(world.clones_counted(name), 0, "it went to the other part");
+    let copies = all_copies(&world, name);
+    copies.iter().for_each(|osd| world.crash(*osd));
+    for osd in &copies {
+        let remove = |object| Change::RemoveAttr { object, name: pg::INFO_ATTR };
+        world.tamper(name, *osd, remove);
+    }
+    copies.iter().for_each(|osd| world.restart(*osd));
+    world.wait(30);
+    assert_eq!(read(&mut world, name), Err(IO));
+    world.snap_context = SnapContext::default();
+    let removal = world.call(name, vec![OsdOp::remove()]);
+    assert_eq!(removal.result, IO, "the list of its clones is not known");
 }
 
 #[test]

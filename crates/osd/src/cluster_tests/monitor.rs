@@ -84,6 +84,16 @@ impl Monitor {
         self.tell_all()
     }
 
+    /// Marks the pool as one whose clients take snapshots of their own.
+    pub fn allow_snapshots(&mut self) -> Vec<(ConnId, Message)> {
+        let mut pool = self.map.pool(POOL).expect("there is one pool").clone();
+        pool.flags.insert(maps::PoolFlags::SELFMANAGED_SNAPS);
+        let mut increment = self.next();
+        increment.new_pools.insert(POOL, pool);
+        self.publish(increment);
+        self.tell_all()
+    }
+
     pub fn move_group(&mut self, pg: PgId, osds: &[OsdId]) -> Vec<(ConnId, Message)> {
         let mut increment = self.next();
         increment.new_pg_upmap.insert(pg, osds.to_vec());

@@ -9,7 +9,6 @@ use crate::operations::state::state_of;
 use crate::tokens::Token;
 use bytes::Bytes;
 use codec::{Reader, Writer};
-use maps::Pool;
 use std::collections::BTreeSet;
 use store::{Outcome, RequestKind, StoreError};
 use types::{Errno, HObject, PgId, SnapId};
@@ -82,10 +81,7 @@ pub(crate) fn listed(
         }
     };
     let objects = with_missing(s, request, objects, next.as_ref());
-    // After a split, the count of clones of a part is an estimate.
-    let has_clones = s.group.pg.info().clones > 0
-        || s.cx.map.pool(request.pg.pg.pool).is_some_and(Pool::may_have_clones);
-    let doubtful = if has_clones { doubtful(&objects) } else { Vec::new() };
+    let doubtful = if s.may_have_clones() { doubtful(&objects) } else { Vec::new() };
     if doubtful.is_empty() {
         return finish_listing(s, key, objects, next);
     }

@@ -96,12 +96,13 @@ pub(crate) fn state_loaded(
     object: ObjectKey,
     outcome: Result<Outcome, StoreError>,
 ) {
+    let may_have_clones = s.may_have_clones();
     let Some(context) = s.ops.contexts.get_mut(object) else { return };
     let pg = &*s.group.pg;
     context.is_loading = false;
     let state = match pg.lost_version(&context.name) {
         None => decode_state(outcome),
-        Some(need) => lost_state(decode_state(outcome), need, pg.info().clones > 0),
+        Some(need) => lost_state(decode_state(outcome), need, may_have_clones),
     };
     match state {
         Ok(state) => {

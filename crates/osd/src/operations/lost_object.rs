@@ -6,13 +6,14 @@
 //! same transaction, so that no remains of the damaged copies are left anywhere.
 //!
 //! This must not lose the list of clones that the head has. The list is known if this copy's
-//! metadata have the right version, or if the group has no clones.
+//! metadata have the right version, or if the group surely has no clones.
 
 use crate::execute::{CloneChanges, Execution, ObjectState, StatDelta, Trim, trim};
 use crate::operations::request::Request;
 use maps::SnapIntervals;
 use pg::snaps::At;
-use pg::{AlsoWritten, EntryKind, ObjectInfo, Pg};
+use pg::{AlsoWritten, EntryKind, INFO_ATTR, ObjectInfo, Pg};
+use std::collections::BTreeMap;
 use store::Change;
 use types::{EVersion, Errno, HObject, SnapId};
 
@@ -21,11 +22,11 @@ use types::{EVersion, Errno, HObject, SnapId};
 pub(crate) fn lost_state(
     stored: Result<ObjectState, Errno>,
     need: EVersion,
-    has_clones: bool,
+    may_have_clones: bool,
 ) -> Result<ObjectState, Errno> {
     match stored {
         Ok(state) if state.info.version == need && need != EVersion::ZERO => Ok(state),
-        _ if has_clones => Err(Errno::IO),
+        _ if may_have_clones => Err(Errno::IO),
         _ => {
             let info = ObjectInfo { version: need, ..ObjectInfo::default() };
             Ok(ObjectState { exists: true, info, is_guess: true, ..ObjectState::default() })
@@ -67,18 +68,27 @@ pub(crate) fn remove_clone(
         known.snaps.iter().for_each(|snap| removed.insert(*snap));
         return trim(&Trim { head: object, state: head, clone, snap, removed: &removed, version });
     }
-    // The head does not list it.
+    // The head does not list it. The entry of the write is the head's all the same, which must have its
+    // version in the store, too.
     let name = object.at(clone);
     let prior_version = pg.unfound_item(&name).need;
     let written = AlsoWritten { object: name.clone(), kind: EntryKind::Delete, prior_version };
-    Execution {
+    let mut execution = Execution {
         exists: head.exists,
         info: head.info.clone(),
         changes: vec![Change::Remove { object: name }],
         delta: StatDelta { objects: -1, clones: -1, bytes: 0 },
         clones: Some(Box::new(CloneChanges { written: vec![written], ..CloneChanges::default() })),
         ..Execution::default()
+    };
+    if head.exists || head.info.is_whiteout {
+        let info = &mut execution.info;
+        let version = EVersion { version: version.version + 1, ..version };
+        info.prior_version = std::mem::replace(&mut info.version, version);
+        let attrs = BTreeMap::from([(INFO_ATTR, codec::encode_to_bytes(info))]);
+        execution.changes.push(Change::SetAttrs { object: object.clone(), attrs });
     }
+    execution
 }
 
 /// Whether an object is lost and not all members have a copy that could be written to.

@@ -15,6 +15,7 @@ use crate::report::usage::DiskUsage;
 use crate::scrub::GroupScrub;
 use crate::sessions::peers::Peers;
 use crate::watches::{GroupWatches, Watches};
+use maps::Pool;
 use pg::Pg;
 use types::{Errno, HObject, PgShard};
 
@@ -70,6 +71,12 @@ impl Service<'_> {
             Origin::SnapTrim { .. } => !self.group.pg.is_clean(),
             _ => self.ops.is_orphaned(request, self.cx.clients),
         }
+    }
+
+    /// Whether the group may have clones. After a split or merge, the count of a part is an estimate.
+    pub(super) fn may_have_clones(&self) -> bool {
+        let pool = self.cx.map.pool(self.group.id.pg.pool);
+        self.group.pg.info().clones > 0 || pool.is_some_and(Pool::may_have_clones)
     }
 
     /// Whether a request may run, as far as recovery of its object is concerned.

@@ -101,8 +101,8 @@ impl Backend {
         }
     }
 
-    /// Whether the group is whole once nothing is missing: the OSDs of the up set act, and there are enough. Where
-    /// the up set has a hole, the OSD that had the shard before may act.
+    /// Whether the group is whole once nothing is missing: the OSDs of the up set act, and there are enough.
+    /// Where the up set has a hole, the OSD that had the shard before may act.
     pub fn is_full(self, members: &Members) -> bool {
         match self {
             Backend::Replicated => {

@@ -69,13 +69,10 @@ impl Step {
         self.bytes >= STEP_BYTES_MAX || self.removed >= REMOVED_AT_ONCE
     }
 
-    /// Whether the log may end with this entry. The entries of one write are held as one change, so the log
-    /// of a shard does not end between them; the one with the request is the last.
-    fn may_end_with(&self, entry: &LogEntry) -> bool {
-        match self.backend {
-            Backend::Replicated => true,
-            Backend::Erasure(_) => entry.has_request() || self.bytes >= 2 * STEP_BYTES_MAX,
-        }
+    /// Whether the log may end between these entries. Those of one write are held as one change, so the log
+    /// of a shard does not end between them.
+    fn may_end_between(&self, entry: &LogEntry, next: &LogEntry) -> bool {
+        self.backend == Backend::Replicated || !entry.goes_on_in(next)
     }
 
     fn remove(&mut self, object: &HObject) {
@@ -159,6 +156,15 @@ impl Step {
     }
 }
 
+/// Whether no write of this log has entries at or below the version and above it. The changes of a write of a
+/// shard are held, settled and dropped together.
+fn ends_write(backend: Backend, log: &PgLog, version: EVersion) -> bool {
+    let last = log.entries().rev().find(|entry| entry.version <= version);
+    let next = log.above(version).next();
+    backend == Backend::Replicated
+        || last.zip(next).is_none_or(|(last, next)| !last.goes_on_in(next))
+}
+
 impl Core {
     /// Brings this copy to the result of a merge, with this info. `settled` is what the other copy has
     /// settled.
@@ -176,12 +182,13 @@ impl Core {
         let common = merged.common;
         let transaction = self.transaction(8);
         let mut step = Step::new(self, settled, transaction);
+        debug_assert!(ends_write(step.backend, &own, common), "a write is dropped as a whole");
         let mut undone = own.above(common).rev().peekable();
         while let Some(entry) = undone.next() {
             if is_here(entry) {
                 step.undo(&mut self.copy, &own, entry);
             }
-            let previous = undone.peek().filter(|previous| step.may_end_with(previous));
+            let previous = undone.peek().filter(|previous| step.may_end_between(previous, entry));
             if let (true, Some(previous)) = (step.is_full(), previous) {
                 self.forget_entries(&mut step, previous.version);
                 self.store_step(&mut step, &at(previous.version));
@@ -203,12 +210,13 @@ impl Core {
             }
         }
         let newer: Vec<LogEntry> = self.copy.log.above(common).cloned().collect();
-        for entry in &newer {
+        for (index, entry) in newer.iter().enumerate() {
             step.add_entry(entry);
             if is_here(entry) {
                 step.follow(&mut self.copy.missing, &self.copy.log, entry);
             }
-            if step.is_full() && step.may_end_with(entry) {
+            let may_end = newer.get(index + 1).is_none_or(|next| step.may_end_between(entry, next));
+            if step.is_full() && may_end {
                 self.store_step(&mut step, &at(entry.version));
             }
         }

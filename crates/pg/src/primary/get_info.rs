@@ -3,7 +3,7 @@
 //!
 //! The primary queries the *prior set*: its members, and all participants of intervals since the group was
 //! last clean. If it has no copy, and so no history, it queries all OSDs that are up, until one of them
-//! knows more.
+//! knows more. So it does if maps of that time were not available: any OSD may have taken part then.
 
 use super::prior_leases::must_wait;
 use super::stage::{Primary, Stage};
@@ -22,7 +22,9 @@ use types::OsdId;
 fn prior_set(core: &Core, known: &Known) -> BTreeSet<Member> {
     let layout = core.placement.members.layout;
     let mut prior: BTreeSet<Member> = core.placement.members.all().collect();
-    match (core.copy.knows_past, &core.placement.osds) {
+    prior.extend(&known.heard_of);
+    let knows_past = core.copy.knows_past && (known.told.is_some() || !core.copy.past.has_gap());
+    match (knows_past, &core.placement.osds) {
         (false, Some(osds)) => {
             prior.extend(osds.iter().flat_map(|(osd, _)| layout.members_on(osd)))
         }
@@ -63,6 +65,11 @@ fn learn(core: &mut Core, known: &mut Known, notice: &Notice) {
     let last_epoch_clean = core.copy.info.history.last_epoch_clean;
     core.copy.past.trim(last_epoch_clean);
     let was_there = notice.info.was_there();
+    if core.copy.past.has_gap() {
+        let layout = core.placement.members.layout;
+        let since = notice.intervals.since(last_epoch_clean);
+        known.heard_of.extend(since.flat_map(|interval| interval.members(layout)));
+    }
     if core.copy.past.has_gap() && known.told.is_none() && was_there {
         let mut told = notice.intervals.clone();
         told.trim(last_epoch_clean);
@@ -117,6 +124,7 @@ impl Primary {
         self.known.asked.clear();
         self.known.wanted = None;
         self.known.told = None;
+        self.known.heard_of.clear();
         self.known.cannot_follow = false;
         self.known.logs.clear();
         self.ask_prior_set(core);
@@ -186,6 +194,7 @@ impl Primary {
         let peer = self.known.peer_mut(from);
         peer.missing_count = notice.as_ref().map_or(0, |notice| notice.missing);
         peer.info = notice.map(|notice| notice.info);
+        let is_newer = self.known.info(from).is_some_and(|info| self.known.is_newer(info));
         self.known.asked.insert(from);
         match &mut self.stage {
             Stage::GetInfo { waiting } => {
@@ -194,6 +203,12 @@ impl Primary {
                 self.choose_authority(core);
             }
             Stage::Down | Stage::Incomplete | Stage::WaitActingChange => {
+                self.stage = Stage::get_info();
+                self.ask_prior_set(core);
+                self.choose_authority(core);
+            }
+            // Nothing is activated yet: the log to follow is chosen again.
+            Stage::GetLog { .. } | Stage::GetMissing { .. } | Stage::WaitUpThru(_) if is_newer => {
                 self.stage = Stage::get_info();
                 self.ask_prior_set(core);
                 self.choose_authority(core);
@@ -251,6 +266,7 @@ impl Primary {
         let participants = core.placement.members.acting_members().chain(targets.copied());
         match Participants::new(participants) {
             Ok(participants) => {
+                self.known.note_choice(core);
                 self.follow(core, best, head, Agreed::on(participants, &choice.backfill))
             }
             Err(error) => self.refuse_members(core, error),

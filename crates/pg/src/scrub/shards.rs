@@ -85,7 +85,8 @@ impl Object<'_> {
         (!is_intact).then(|| self.finding(name, errors, authority, (bad, version)))
     }
 
-    /// One parity contradicts the data: presumably the parity is wrong. Several: nothing is known.
+    /// The only parity of the code contradicts the data: presumably the parity is wrong. Of several, one that
+    /// is left while others are lacking contradicts a wrong chunk of data just the same: nothing is known.
     fn presume(
         &self,
         sound: &BTreeMap<Member, &ScrubObject>,
@@ -94,7 +95,7 @@ impl Object<'_> {
         let (data, parities): (Vec<Member>, Vec<Member>) =
             sound.keys().partition(|member| at(**member) < self.code.k());
         match parities[..] {
-            [parity] if data.len() == self.code.k() => {
+            [parity] if self.code.m() == 1 && data.len() == self.code.k() => {
                 bad.insert(parity, 0);
                 Authority::Presumed(data[0])
             }

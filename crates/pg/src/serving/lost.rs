@@ -179,7 +179,9 @@ impl<'a> View<'a> {
             let all = interval.members(layout).chain(anybody);
             holders.extend(all.filter(|member| !osds.is_lost(member.osd, interval.first)));
         }
-        holders.extend(self.core.placement.members.all().chain(self.known.peers.keys().copied()));
+        let with_copy = self.known.peers.iter().filter(|(_, peer)| peer.info.is_some());
+        let with_copy = with_copy.map(|(member, _)| *member);
+        holders.extend(self.core.placement.members.all().chain(with_copy));
         holders.remove(&self.core.own.whoami);
         let probe = |member: Member| match self.known.peers.get(&member) {
             _ if !osds.is_up(member.osd) => Probe::Down,

@@ -14,6 +14,7 @@
 //! An object may be pushed to a member again before the answer to an earlier attempt arrives. So an answer
 //! counts only if it is to the piece that the member was sent last.
 
+use super::reads::replace_suspects;
 use super::rebuild;
 use super::recovery::{Operation, Sent};
 use super::service::Service;
@@ -272,9 +273,25 @@ impl Service<'_> {
     }
 
     fn end_recovery(&mut self, object: &HObject) {
+        if self.core.placement.code.is_some() {
+            self.read_again(object);
+        }
         self.serving.recovery.is_stuck = self.serving.recovery.is_toofull;
         self.core.outputs.push_back(Output::Recovered { object: object.clone() });
         self.continue_recovery();
+    }
+
+    /// Shards that could not be read while the object was recovered may be replaced now, and with all shards
+    /// in place it is read like any other.
+    fn read_again(&mut self, object: &HObject) {
+        if self.serving.recovery.has_suspects() {
+            replace_suspects(self);
+        }
+        let is_missing =
+            self.core.copy.missing.contains(object) || self.view().is_missing_on_members(object);
+        if !is_missing {
+            self.serving.recovery.unreadable.remove(object);
+        }
     }
 
     /// A deletion supersedes the recovery of its object.

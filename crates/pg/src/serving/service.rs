@@ -184,12 +184,15 @@ impl Service<'_> {
         self.remove_strays();
     }
 
-    /// Once the group is clean, tells strays to remove their copies.
+    /// Once the group is clean, tells strays to remove their copies. One that took part in a later activation
+    /// than the group has followed stays: it came too late, and may have writes that no other copy has.
     pub fn remove_strays(&mut self) {
         if !self.is_clean() {
             return;
         }
-        let holders = self.known.peers.iter().filter(|(_, peer)| peer.info.is_some());
+        let is_settled = |info: &crate::PgInfo| !self.known.is_newer(info);
+        let holders = self.known.peers.iter();
+        let holders = holders.filter(|(_, peer)| peer.info.as_ref().is_some_and(is_settled));
         let holders = holders.map(|(osd, _)| *osd);
         let strays: Vec<Member> =
             holders.filter(|osd| !self.core.placement.members.has_member(*osd)).collect();

@@ -3,6 +3,7 @@
 mod copies;
 mod crashes;
 mod drops;
+mod gaps;
 mod parted;
 mod peering;
 mod rebuilds;

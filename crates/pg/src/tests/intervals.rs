@@ -162,6 +162,25 @@ fn without_history_whoever_is_down_may_know_more_whatever_clocks_say() {
 }
 
 #[test]
+fn an_osd_that_never_was_up_is_not_waited_for() {
+    let unborn = OsdStatus { exists: true, ..OsdStatus::default() };
+    let osds: Osds = [(OsdId(0), unborn)].into_iter().collect();
+    assert_eq!(backend::may_have_unknown(&osds), []);
+}
+
+/// The monitor marks an OSD lost as of the epoch in which it went down, here the first one of the gap.
+#[test]
+fn an_osd_that_went_down_as_a_gap_began_can_be_declared_lost() {
+    play(
+        "gap 5 9
+         down 3 5
+         blocked => 3
+         lost 3 5
+         blocked =>",
+    );
+}
+
+#[test]
 fn intervals_that_say_the_same_are_kept_once() {
     play(
         "interval 2 3 thru 2 : 0 1

@@ -269,6 +269,11 @@ impl World {
         self.drain();
     }
 
+    /// Drops maps that OSDs may not have got: they are not available any more.
+    pub fn forget_maps(&mut self, epochs: std::ops::RangeInclusive<u32>) {
+        self.maps.retain(|epoch, _| !epochs.contains(epoch));
+    }
+
     pub fn drain(&mut self) {
         for index in 0..self.nodes.len() {
             while let Some(output) = self.nodes[index].pg.poll_output() {

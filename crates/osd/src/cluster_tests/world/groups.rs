@@ -7,7 +7,7 @@ use pg::is_meta_object;
 use std::time::Duration;
 use store::Collection;
 use store::mem::MemObject;
-use types::{Epoch, HObject, OsdId, PgId, PgShard};
+use types::{EVersion, Epoch, HObject, OsdId, PgId, PgShard};
 
 impl World {
     /// Splits all groups, with a small probability.
@@ -21,6 +21,34 @@ impl World {
         let messages = self.monitor.divide_groups();
         self.send_all(Node::Monitor, messages);
         self.drain();
+    }
+
+    pub fn allow_snapshots(&mut self) {
+        let messages = self.monitor.allow_snapshots();
+        self.send_all(Node::Monitor, messages);
+        self.drain();
+    }
+
+    /// The version of an object in the log of each of its members, and in the store.
+    pub fn versions_of(&self, name: &str) -> Vec<(EVersion, EVersion)> {
+        let (pg, object) = self.object(name);
+        let version = |machine: &Machine| {
+            let mut groups = machine.osd.as_ref()?.groups();
+            let logged = groups.find(|group| group.id() == pg)?.logged_version(&object);
+            let mut objects = machine.store.durable().objects(Collection::replicated(pg));
+            let (_, stored) = objects.find(|(name, _)| **name == object)?;
+            let info = stored.attrs.get(&pg::INFO_ATTR)?;
+            let info = codec::decode_all::<pg::ObjectInfo>("info", info).ok()?;
+            Some((logged, info.version))
+        };
+        self.machines.iter().filter_map(version).collect()
+    }
+
+    /// Clones of an object's group, by the count of its primary.
+    pub fn clones_counted(&self, name: &str) -> u64 {
+        let ((pg, _), primary) = (self.object(name), self.primary_of(name));
+        let osd = self.machines[primary.0 as usize].osd.as_ref().expect("it runs");
+        osd.groups().find(|group| group.id() == pg).expect("it has the group").info().clones
     }
 
     pub fn set_flags(&mut self, flags: maps::OsdMapFlags) {

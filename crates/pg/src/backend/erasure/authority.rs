@@ -70,74 +70,83 @@ impl<'a, E: Evidence> Copies<'a, E> {
         self.surely_has(member, info, version) || logged()
     }
 
-    /// The item by which the copy lacks the data of an entry in its log. An item that a later held change
+    /// The items by which the copy lacks data of a write in its log. An item that a later held change
     /// superseded counts, and one below a later entry, which the copy has followed, does not tell of the
     /// changes in between: those are held.
-    fn item_without(&self, member: Member, entry: &LogEntry) -> Option<Item> {
-        let (_, missing) = self.evidence.log_of(member)?;
-        let lacks = |item: &Item| item.need >= entry.version && entry.version > item.have;
-        let mut items = missing.items_of(&entry.object).filter(|_| entry.kind == EntryKind::Modify);
-        items.find(lacks)
+    fn items_without(&self, member: Member, write: &[&LogEntry]) -> Vec<Item> {
+        let Some((_, missing)) = self.evidence.log_of(member) else { return Vec::new() };
+        let mut items = Vec::new();
+        for entry in write.iter().filter(|entry| entry.kind == EntryKind::Modify) {
+            let lacks = |item: &Item| item.need >= entry.version && entry.version > item.have;
+            items.extend(missing.items_of(&entry.object).filter(lacks));
+        }
+        items
     }
 
-    /// Whether the copy lacks the data of an entry in its log.
-    fn lacks_data(&self, member: Member, entry: &LogEntry) -> bool {
-        self.item_without(member, entry).is_some()
+    /// Whether the copy lacks data of a write in its log.
+    fn lacks_data(&self, member: Member, write: &[&LogEntry]) -> bool {
+        !self.items_without(member, write).is_empty()
     }
 
-    /// Whether the copy did not store the entry as a write, but followed it later. A damaged object that is
-    /// missing has no version here at all. That a write came later and superseded the item changes nothing:
-    /// the entry was followed in an activation before that, which this copy has stored. So the members of
-    /// that activation are evidence for the entry, and this copy is one of them.
-    fn has_followed(&self, member: Member, info: &PgInfo, entry: &LogEntry) -> bool {
-        let item = self.item_without(member, entry);
-        info.last_epoch_started > entry.version.epoch
-            && item.is_some_and(|item| item.have > EVersion::ZERO)
+    /// Whether the copy did not store the write as such, but followed its entries later. A damaged object
+    /// that is missing has no version here at all, like a new clone. That a write came later and superseded
+    /// the item changes nothing: the entry was followed in an activation before that, which this copy has
+    /// stored. So the members of that activation are evidence for the entry, and this copy is one of them.
+    fn has_followed(&self, member: Member, info: &PgInfo, write: &[&LogEntry]) -> bool {
+        info.last_epoch_started > version_of(write).epoch
+            && self.items_without(member, write).iter().any(|item| item.have > EVersion::ZERO)
     }
 
-    /// Whether the entry may have been committed, as far as the copies that are here tell: in the interval in
+    /// Whether the write may have been committed, as far as the copies that are here tell: in the interval in
     /// which it was written, all members stored its data; in a later one, they may have followed it. `claims`
     /// are those of its epoch.
-    fn may_be_committed(&self, entry: &LogEntry, claims: Option<&[Claim]>) -> bool {
-        let has = |member: Member, info: &PgInfo| self.has(member, info, entry.version);
+    fn may_be_committed(&self, write: &[&LogEntry], claims: Option<&[Claim]>) -> bool {
+        let has = |member: Member, info: &PgInfo| self.has(member, info, version_of(write));
         let Some(claims) = claims else {
             return self.are_enough(has);
         };
         claims.iter().any(|claim| {
             self.are_enough(|member, info| {
-                let is_evidence = claim.is_followed || !self.has_followed(member, info, entry);
+                let is_evidence = claim.is_followed || !self.has_followed(member, info, write);
                 claim.acting.contains(&member) && is_evidence && has(member, info)
             })
         })
     }
 
-    /// Whether the entry and its data are on enough members.
-    fn is_kept(&self, entry: &LogEntry) -> bool {
+    /// Whether the entries of a write and its data are on enough members.
+    fn is_kept(&self, write: &[&LogEntry]) -> bool {
         self.are_enough(|member, info| {
-            self.has(member, info, entry.version) && !self.lacks_data(member, entry)
+            self.has(member, info, version_of(write)) && !self.lacks_data(member, write)
         })
     }
 
     /// The newest entry of `log` up to `oldest` that may have been committed, or that like all before it has
-    /// its data.
+    /// its data. The entries of one write are judged together: their changes are held and dropped as one.
     fn head_of(&self, log: &PgLog, oldest: EVersion) -> EVersion {
         let (mut head, mut is_sound) = (self.settled, true);
         // All entries of an epoch have the same claims.
         let mut claims: Option<(Epoch, Option<Vec<Claim>>)> = None;
-        for entry in log.above(self.settled).take_while(|entry| entry.version <= oldest) {
-            let written = entry.version.epoch;
+        let entries: Vec<&LogEntry> = log.above(self.settled).collect();
+        let writes = entries.chunk_by(|entry, next| entry.goes_on_in(next));
+        for write in writes.take_while(|write| version_of(write) <= oldest) {
+            let written = version_of(write).epoch;
             if claims.as_ref().is_none_or(|(epoch, _)| *epoch != written) {
                 claims = Some((written, self.evidence.claims(written)));
             }
             let of_epoch = claims.as_ref().and_then(|(_, claims)| claims.as_deref());
-            let is_certain = self.may_be_committed(entry, of_epoch);
-            is_sound = is_certain || is_sound && self.is_kept(entry);
+            let is_certain = self.may_be_committed(write, of_epoch);
+            is_sound = is_certain || is_sound && self.is_kept(write);
             if is_sound {
-                head = entry.version;
+                head = version_of(write);
             }
         }
         head
     }
+}
+
+/// The version of a write: that of its last entry.
+fn version_of(write: &[&LogEntry]) -> EVersion {
+    write.last().expect("a write has an entry").version
 }
 
 /// The log of a copy that took part in the newest activation, up to the newest entry that all of these and at

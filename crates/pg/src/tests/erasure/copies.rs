@@ -5,7 +5,8 @@
 //! ```
 //!
 //! First fields of the info; then the log, `-` before the object for a removal; then missing objects, with
-//! the versions that are needed and here. Changes above the settled version are held, except for `~x:10'6`,
+//! the versions that are needed and here. `x@1` is a clone of x; its change is of the same write as the next
+//! entry. Changes above the settled version are held, except for `~x:10'6`,
 //! which the copy has followed. The content of an object is its version. Of several items of an object, all
 //! but the last are superseded.
 
@@ -19,7 +20,7 @@ use crate::{
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::{Change, HELD_UNIT, RequestKind, Transaction};
-use types::{EVersion, Epoch, HObject, OsdId};
+use types::{EVersion, Epoch, HObject, OsdId, RequestId, SnapId};
 
 /// A group of OSDs that keep one shard each; behind the shards, OSDs that can have the first ones.
 pub fn world(data: u8, parity: u8, spare: usize) -> World {
@@ -48,13 +49,20 @@ fn entry(word: &str) -> LogEntry {
     let (name, versions) = word.split_once(':').expect(word);
     let (at, prior) = versions.split_once('<').unwrap_or((versions, "0'0"));
     let kind = if name.starts_with('-') { EntryKind::Delete } else { EntryKind::Modify };
-    LogEntry {
-        version: version(at),
-        prior_version: version(prior),
-        kind,
-        object: object(name.trim_start_matches('-')),
-        request: crate::tests::world::request(version(at).version),
-        ..LogEntry::default()
+    let object = named(name.trim_start_matches('-'));
+    let request = match object.snap {
+        SnapId::HEAD => crate::tests::world::request(version(at).version),
+        _ => RequestId::default(),
+    };
+    let (version, prior_version) = (version(at), version(prior));
+    LogEntry { version, prior_version, kind, object, request, ..LogEntry::default() }
+}
+
+/// The object of this name, or its clone.
+fn named(name: &str) -> HObject {
+    match name.split_once('@') {
+        Some((head, snap)) => object(head).at(SnapId(snap.parse().unwrap())),
+        None => object(name),
     }
 }
 
@@ -85,7 +93,7 @@ impl Copy {
         for word in parts.next().into_iter().flatten() {
             let (name, versions) = word.split_once('=').unwrap();
             let (need, have) = versions.split_once('/').unwrap();
-            missing.add_stored(object(name), Item { need: version(need), have: version(have) });
+            missing.add_stored(named(name), Item { need: version(need), have: version(have) });
         }
         info.last_update = log.last().map_or(info.log_tail, |entry| entry.version);
         info.history = PgHistory { epoch_created: Epoch(2), ..info.history };
@@ -163,13 +171,18 @@ pub fn store(world: &mut World, osd: usize, of: &[(u32, &str)], text: &str) {
     transaction.push(collection, Change::CreateCollection);
     let meta = Change::OmapSet { object: meta_object(PG), pairs: copy.meta(intervals) };
     transaction.push(collection, meta);
+    let mut of_write = Vec::new();
     for entry in &copy.log {
         // An object that is missing has an older content, which the log need not have.
         let is_older = copy.missing.need(&entry.object) == Some(entry.version);
         if copy.followed.contains(&entry.version) || is_older {
             continue;
         }
-        let changes = changes(entry);
+        of_write.extend(changes(entry));
+        if entry.object.snap != SnapId::HEAD {
+            continue;
+        }
+        let changes = std::mem::take(&mut of_write);
         match entry.version > copy.settled() {
             true => {
                 transaction.push(collection, Change::Hold { version: entry.version, changes });

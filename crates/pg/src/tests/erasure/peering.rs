@@ -104,6 +104,32 @@ fn a_log_that_followed_an_entry_without_its_data_does_not_count() {
     }
 }
 
+/// The same with a write that makes a clone, which nothing tells of osd.4 but the item of its head: the log
+/// does not end between the entries of the write, whose changes are held and dropped together.
+#[test]
+fn the_entries_of_a_write_are_kept_or_dropped_together() {
+    let history = [(10, "0 1 2 3 4 5"), (11, "0 1 2 3 4 -"), (13, "0 1 2 3 4 5")];
+    let write = "x@1:10'6 x:10'7<10'5";
+    for (started, expected) in [("started 10", "10'5"), ("started 13", "10'7 held 10'7")] {
+        let mut world = world(4, 2, 0);
+        world.run_script("min 5");
+        world.epoch = 15; // all have restarted since
+        let written = format!("{started} knew 10 settled 10'5 | x:10'5 {write}");
+        store_all(&mut world, &[0, 1, 2], &history, &written);
+        let followed = write.replace("x", "~x");
+        let items = "x@1=10'6/0'0 x=10'7/10'5";
+        let followed = format!("started 13 knew 10 settled 10'5 | x:10'5 {followed} | {items}");
+        store(&mut world, 4, &history, &followed);
+        world.run_script("down 3\n down 5\n map 20 0 1 2 - 4 -\n run");
+        for osd in [0, 1, 2] {
+            assert_eq!(told(&world, osd), expected, "osd.{osd} {started}");
+        }
+        assert_eq!(told(&world, 4).starts_with("10'5"), started == "started 10");
+        let unfound = if started == "started 10" { "" } else { "x x" };
+        world.run_script(&format!("unfound 0 => {unfound}"));
+    }
+}
+
 /// osd.4 missed x when it was removed and made again, holds both, and the client has its answers. Then osd.4
 /// follows a later write of x, which was not acknowledged, in an activation that others prove not completed.
 #[test]

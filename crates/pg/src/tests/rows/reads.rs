@@ -156,6 +156,31 @@ fn reads_that_fail_once_do_not_hang_and_succeed_later() {
     assert_eq!(group.read("a", (0, 50_000)), Ok(content.into()));
 }
 
+/// A shard of osd.1 goes bad while that of osd.2 is on its way: the object can be read when that has arrived.
+#[test]
+fn an_object_that_could_not_be_read_during_its_recovery_is_read_after_it() {
+    let mut group = Group::new((2, 1));
+    let content = Group::content(8, 50_000);
+    let version = group.put("a", &content);
+    assert!(group.world.nodes[0].pg.mark_corrupt(&object("a"), version, &[shard(2)]));
+    let is_push = |message: &engine::Message| {
+        matches!(crate::message::Body::decode(message), Ok((_, crate::message::Body::Push(_))))
+    };
+    while !group.world.messages.iter().any(|(_, _, message)| is_push(message)) {
+        assert!(group.world.step(true), "osd.2 gets its shard");
+    }
+    let on_way = std::mem::take(&mut group.world.messages);
+    group.world.run_script("damage 1 a");
+    assert_eq!(group.read("a", (0, 50_000)), Err(ReadError::TooFewShards));
+    let pg = &mut group.world.nodes[0].pg;
+    assert!(pg.cannot_read(&object("a"), version), "there will be another shard");
+    group.world.messages.extend(on_way);
+    group.world.run();
+    assert!(!group.world.nodes[0].pg.is_blocked(&object("a"), true, false));
+    group.assert_whole("a", &content, version);
+    assert_eq!(group.read("a", (0, 50_000)), Ok(content.into()));
+}
+
 /// A pushed shard of several pieces has holes under its final version until the last one is stored. A read
 /// of a bad block that is tried again meanwhile must not see them.
 #[test]

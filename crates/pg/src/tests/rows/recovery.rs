@@ -183,7 +183,8 @@ fn members_that_left_settle_what_is_committed_before_their_shards_are_read() {
     assert!(group.world.nodes[0].pg.is_whole());
 }
 
-/// A stray is told to remove its shard as soon as the group is clean, and does not answer what it still reads.
+/// A stray is told to remove its shard as soon as the group is clean, and does not answer what it still
+/// reads.
 #[test]
 fn a_read_from_strays_ends_whenever_the_group_becomes_clean() {
     let mut was_asked = false;

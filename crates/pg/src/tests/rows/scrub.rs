@@ -103,6 +103,21 @@ fn with_one_parity_a_contradiction_is_found_and_repair_rebuilds_the_parity() {
     }
 }
 
+/// The parity that can be read contradicts the data, one chunk of which is wrong.
+#[test]
+fn with_one_of_two_parities_unreadable_it_is_not_known_which_shard_is_wrong() {
+    let mut group = Group::new((4, 2));
+    let version = group.put("a", &Group::content(1, 100_000));
+    flip(&mut group, 1, 5000);
+    group.world.run_script("damage 5 a");
+    let found = scrub(&mut group, version);
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(finding.authority, Authority::Unknown);
+    assert!(!group.world.nodes[0].pg.repair(UTime::default(), finding));
+    let unreadable = group.world.nodes[5].pg.whoami();
+    assert_eq!(finding.shards[&unreadable].errors, shard_errors::READ_ERROR, "it is told");
+}
+
 #[test]
 fn two_wrong_shards_are_reported_and_not_repaired() {
     let mut group = Group::new((4, 2));

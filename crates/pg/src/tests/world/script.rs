@@ -14,7 +14,7 @@
 //! restart OSD          crash, and start again with the stored state
 //! wipe OSD             crash, and start again with an empty disk
 //! down OSD, up OSD     change its state in the next map; a down OSD takes part in nothing
-//! lost OSD             the administrator marks it lost
+//! lost OSD             the administrator marks it lost, as of the epoch in which it went down
 //! hold, recover        stop all recovery and backfill; continue it
 //! refuse OSD, allow OSD   whether it grants backfill reservations
 //! retry OSD            retry after a lack of space or a refused reservation
@@ -155,7 +155,7 @@ impl World {
             "wipe" => self.restart(osd, true),
             "down" => (node.status.is_up, node.status.down_at) = (false, next),
             "up" => (node.status.is_up, node.status.up_from) = (true, next),
-            "lost" => node.status.lost_at = next,
+            "lost" => node.status.lost_at = node.status.down_at,
             "damage" => drop(node.damaged.insert(object(rest[0]))),
             "damage-meta" => drop(node.meta_damaged.insert(object(rest[0]))),
             "mend-meta" => assert!(node.meta_damaged.remove(&object(rest[0]))),
