@@ -227,6 +227,33 @@ fn a_leader_that_cannot_read_the_store_gives_its_lease_up_and_sends_its_osds_to_
     assert_eq!(monitors.json(0, json!({ "prefix": "osd pool ls" })), json!(["data"]));
 }
 
+const ANOTHER: ConnId = ConnId(OSD.0 + 1000);
+
+/// A second OSD at monitor `index` that boots.
+fn boot_another(monitors: &mut Monitors, index: usize) {
+    monitors.open(index, ANOTHER, EntityName::osd(1));
+    let fsid = monitors.running[index].as_ref().unwrap().fsid();
+    let superblock =
+        OsdSuperblock { whoami: OsdId(1), cluster_fsid: fsid, ..OsdSuperblock::default() };
+    monitors.send(index, ANOTHER, 0, &OsdBoot { superblock, ..OsdBoot::default() });
+}
+
+#[test]
+fn an_osd_that_left_a_follower_long_ago_is_not_marked_down_when_that_one_leads() {
+    let mut monitors = Monitors::start(2);
+    monitors.open(1, OSD, EntityName::osd(0));
+    let now = monitors.now;
+    monitors.with(1, |monitor| monitor.handle_closed(now, OSD));
+    monitors.boot(0, 1 << 30);
+    boot_another(&mut monitors, 0);
+    monitors.advance(Duration::from_secs(30));
+    monitors.crash(0);
+    monitors.advance(Duration::from_secs(2));
+    assert_eq!(monitors.leader(1), "b");
+    let map = &monitors.running[1].as_ref().unwrap().state().osdmap;
+    assert!(map.is_up(OsdId(0)), "it has had two seconds to find the new leader");
+}
+
 #[test]
 fn failure_reports_from_before_another_monitor_led_count_no_more() {
     const REPORTER: ConnId = ConnId(OSD.0 + 1000);
