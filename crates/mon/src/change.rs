@@ -71,6 +71,11 @@ impl Change {
         self.incremental.is_some()
     }
 
+    /// Whether it makes a new epoch of a map, which a store that went back must not issue again.
+    pub fn touches_maps(&self) -> bool {
+        self.touches_osdmap() || self.fsmap.is_some()
+    }
+
     /// The changes to the OSD map so far.
     pub fn incremental(&self) -> Option<&Incremental> {
         self.incremental.as_ref()

@@ -104,7 +104,7 @@ impl Monitor {
             for (conn, from) in std::mem::take(&mut effects.informs) {
                 self.keep_informed(now, conn, from);
             }
-            if change.touches_osdmap() && self.pipeline.went_back() {
+            if change.touches_maps() && self.pipeline.went_back() {
                 self.reject(job, Rejection::WentBack);
                 continue;
             }
