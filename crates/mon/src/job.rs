@@ -135,6 +135,18 @@ impl Job {
     }
 }
 
+impl ServiceJob {
+    /// Whether only the leader decides it, and soon: it follows from the state of OSDs as they told it, and
+    /// they tell it again.
+    pub fn is_report(&self) -> bool {
+        match self {
+            ServiceJob::Osd(job) => !matches!(job, OsdJob::MarkMeDown { .. }),
+            ServiceJob::Balance => true,
+            _ => false,
+        }
+    }
+}
+
 /// A command, and the session that its answer goes to.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandJob {
@@ -206,8 +218,18 @@ pub(crate) enum OsdJob {
         conn: ConnId,
         message: OsdMarkMeDown,
     },
-    /// Requested acting sets; an empty one removes the entry.
-    PgTemp(BTreeMap<PgId, Vec<OsdId>>),
+    /// Requested acting sets.
+    PgTemp(BTreeMap<PgId, PgTempWish>),
+}
+
+/// A requested acting set.
+#[derive(Debug, Clone)]
+pub(crate) struct PgTempWish {
+    /// An empty one removes the entry.
+    pub osds: Vec<OsdId>,
+    /// The OSD that asks, and its newest map.
+    pub from: OsdId,
+    pub epoch: Epoch,
 }
 
 /// A boot message with its session, and the addresses of the session's peer.

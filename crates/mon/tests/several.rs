@@ -435,6 +435,53 @@ fn an_osd_that_has_gone_while_the_store_was_away_does_not_boot() {
     assert_eq!(status["osdmap"]["num_up_osds"], 0);
 }
 
+/// A report of osd.1 that osd.0 does not run any more.
+fn report_of_another(monitors: &Monitors, index: usize) -> OsdFailure {
+    let map = &monitors.running[index].as_ref().unwrap().state().osdmap;
+    assert!(map.is_up(OsdId(0)) && map.is_up(OsdId(1)));
+    OsdFailure {
+        target: OsdId(0),
+        target_addrs: map.client_addrs(OsdId(0)).unwrap().clone(),
+        epoch: map.epoch,
+        flags: OsdFailure::FAILED | OsdFailure::IMMEDIATE,
+        ..OsdFailure::default()
+    }
+}
+
+#[test]
+fn a_report_that_a_former_leader_has_not_judged_is_judged_by_it_no_more() {
+    let mut monitors = Monitors::start(2);
+    monitors.boot(0, 1 << 30);
+    boot_another(&mut monitors, 0);
+    monitors.cannot_read(0);
+    let failure = report_of_another(&monitors, 0);
+    monitors.send(0, ANOTHER, 0, &failure);
+    monitors.advance(Duration::from_secs(16) + TTL + Duration::from_secs(2));
+    assert_eq!(monitors.leader(1), "b");
+    monitors.answer_all();
+    monitors.advance(Duration::from_secs(2));
+    assert!(monitors.running[1].as_ref().unwrap().state().osdmap.is_up(OsdId(0)));
+}
+
+#[test]
+fn reports_from_before_an_outage_of_the_store_are_asked_for_again() {
+    let mut monitors = Monitors::start(1);
+    monitors.boot(0, 1 << 30);
+    boot_another(&mut monitors, 0);
+    monitors.is_silent = true;
+    monitors.ask(0, 7, &json!({ "prefix": "osd pool create", "pool": "data" }));
+    let failure = report_of_another(&monitors, 0);
+    monitors.send(0, ANOTHER, 0, &failure);
+    monitors.advance(Duration::from_secs(60));
+    monitors.take::<ReportRequest>(0, ANOTHER);
+    monitors.answer_all();
+    monitors.advance(Duration::from_secs(2));
+    assert!(monitors.running[0].as_ref().unwrap().state().osdmap.is_up(OsdId(0)));
+    assert_eq!(monitors.take::<ReportRequest>(0, ANOTHER).len(), 1);
+    monitors.send(0, ANOTHER, 0, &failure);
+    assert!(!monitors.running[0].as_ref().unwrap().state().osdmap.is_up(OsdId(0)));
+}
+
 #[test]
 fn an_order_reaches_an_osd_of_which_an_earlier_session_still_seems_to_be_open() {
     let mut monitors = Monitors::start(2);

@@ -36,6 +36,8 @@ pub(super) struct Jobs {
     client_bytes: usize,
     /// Whether the last operation was a client's.
     was_client: bool,
+    /// Time at which operations could run last.
+    pub ran: Time,
 }
 
 /// Number and size of a session's waiting operations.
