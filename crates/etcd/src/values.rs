@@ -190,7 +190,7 @@ impl Client {
         loop {
             let (key, range_end) = (from.clone(), range_end.clone());
             let request = RangeRequest { key, range_end, limit: PIECES_PER_PAGE, revision };
-            let page: RangeResponse = self.call(RANGE, request, patience).await?;
+            let page = self.page(request, patience).await?;
             page.kvs.iter().for_each(|kv| whole.extend_from_slice(&kv.value));
             match page.kvs.last().filter(|_| page.more) {
                 Some(last) => from = [&last.key[..], &[0]].concat(),
@@ -207,6 +207,22 @@ impl Client {
 }
 
 impl Client {
+    /// A page of a load: of fewer keys than asked for, and with more time, after pages that came too late. So
+    /// a slow store is loaded at last, in this load or in the next one.
+    pub(crate) async fn page(
+        &self,
+        request: RangeRequest,
+        patience: Duration,
+    ) -> Outcome<RangeResponse> {
+        let paced = || {
+            let pace = self.pace.get();
+            let request = RangeRequest { limit: pace.limit(request.limit), ..request.clone() };
+            (request, pace.time())
+        };
+        let failed = |status: &Status| self.pace.set(self.pace.get().after(status));
+        self.call_with(RANGE, paced, failed, patience).await
+    }
+
     fn outcome(&self, answer: TxnResponse, mark: &str) -> Result<Revision, CommitError> {
         if answer.succeeded {
             return Ok(answer.header.map_or(0, |header| header.revision) as Revision);
