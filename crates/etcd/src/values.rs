@@ -63,8 +63,12 @@ impl Client {
             }
         }
         let request = self.txn(&transaction, operations, &mark_key, &mark);
-        let answer: TxnResponse = self.call(TXN, request, patience).await.map_err(failed)?;
-        let outcome = self.outcome(answer, &mark);
+        let answer: Outcome<TxnResponse> = self.call(TXN, request, patience).await;
+        let outcome = match answer.map_err(failed) {
+            // It may have been applied, so that its pieces are in use.
+            Err(error @ CommitError::Failed { .. }) => return Err(error),
+            answer => answer.and_then(|answer| self.outcome(answer, &mark)),
+        };
         match outcome {
             Ok(_) => self.note_large(&transaction, &large),
             Err(_) => self.forget_pieces(&large, &write, patience).await,
