@@ -429,6 +429,11 @@ fn a_new_file_system_takes_no_pool_with_objects() {
         let (errno, text) = refusal(&mut cluster, new.clone());
         assert!(errno == Errno::INVAL && text.contains("Use an empty pool"), "{text}");
     }
+    // The next leader has no reports yet.
+    let mut cluster = Cluster::at(cluster.control.clone(), cluster.now + Duration::from_secs(60));
+    cluster.advance(Duration::from_secs(3));
+    let (errno, text) = refusal(&mut cluster, new.clone());
+    assert!(errno == Errno::AGAIN && text.contains("reported"), "{text}");
     let mut forced = new;
     forced["force"] = true.into();
     assert_eq!(cluster.command(forced).result, 0);
