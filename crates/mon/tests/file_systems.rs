@@ -375,6 +375,21 @@ fn a_damaged_rank_waits_for_an_administrator() {
 }
 
 #[test]
+fn a_failed_rank_that_is_removed_is_not_made_anew() {
+    let (mut cluster, _) = active();
+    cluster.command(json!({ "prefix": "mds fail", "role_or_gid": "a" }));
+    let remove =
+        json!({ "prefix": "mds rmfailed", "role": "cephfs:0", "yes_i_really_mean_it": true });
+    assert_eq!(cluster.command(remove).result, 0);
+    let mut standby = Server::new(&mut cluster, "b", 102);
+    standby.beat(&mut cluster, MdsState::BOOT);
+    assert_eq!(standby.state(&cluster), "up:standby");
+    let fs = &fsmap(&cluster).file_systems[&1].map;
+    assert!(fs.in_ranks.contains(&0) && fs.failed.is_empty());
+    assert!(health(&mut cluster).contains(&"MDS_ALL_DOWN".to_owned()));
+}
+
+#[test]
 fn complaints_of_a_server_are_health_checks() {
     let (mut cluster, mut server) = active();
     server.complain(&mut cluster, MdsState::ACTIVE, &[1, 10]);
