@@ -3,6 +3,7 @@
 use crate::image_traffic::Note;
 use crate::live::Operation;
 use crate::volume_work;
+use auth::CryptoKey;
 use bytes::Bytes;
 use engine::{ConnId, Message, Time};
 use std::collections::BTreeMap;
@@ -63,8 +64,8 @@ pub(crate) enum FsJob {
 pub(crate) enum AuthJob {
     ReserveGlobalIds,
     RotateSecrets,
-    /// The entity has proved that it has the key that was to replace its former one.
-    PromotePendingKey(EntityName),
+    /// The entity has proved that it has this key, which was to replace its former one.
+    PromotePendingKey(EntityName, CryptoKey),
 }
 
 impl Job {

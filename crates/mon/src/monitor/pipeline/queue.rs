@@ -79,7 +79,7 @@ impl Jobs {
     }
 
     fn push_own(&mut self, job: Job) -> Result<(), Job> {
-        if matches!(job, Job::Of(ServiceJob::Auth(AuthJob::PromotePendingKey(_))))
+        if matches!(job, Job::Of(ServiceJob::Auth(AuthJob::PromotePendingKey(..))))
             && self.cluster.iter().any(|waiting| waiting.covers(&job))
         {
             return Ok(());
