@@ -492,6 +492,22 @@ fn an_order_reaches_an_osd_of_which_an_earlier_session_still_seems_to_be_open() 
     assert_eq!(monitors.take::<ScrubOrder>(0, OSD).len(), 1);
 }
 
+#[test]
+fn an_answer_takes_no_request_of_another_kind_for_its_own() {
+    let mut monitors = Monitors::start(3);
+    monitors.boot(1, 1 << 30);
+    monitors.is_silent = true;
+    // Clients count pool operations and commands separately.
+    let pool = monitors.running[1].as_ref().unwrap().fsid();
+    monitors.ask(1, 7, &json!({ "prefix": "osd pool create", "pool": "data" }));
+    monitors.send(1, ADMIN, 7, &wire::Statfs { fsid: pool, ..wire::Statfs::default() });
+    assert_eq!(monitors.take::<wire::StatfsReply>(1, ADMIN).len(), 1);
+    monitors.crash(0);
+    monitors.answer_all();
+    monitors.advance(TTL + Duration::from_secs(2));
+    assert_eq!(monitors.take::<MonCommandAck>(1, ADMIN).len(), 1, "the next leader was asked");
+}
+
 /// A leader, and a follower with a request about a change that another monitor made and only the follower has
 /// received.
 fn asked_too_early() -> (Monitors, Completion) {
