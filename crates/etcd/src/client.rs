@@ -5,11 +5,12 @@
 
 use crate::marks::Marks;
 use crate::options::EtcdOptions;
+use crate::pace::{ATTEMPT_TIME, Pace};
 use crate::proto::{
     AuthenticateRequest, AuthenticateResponse, EVENT_DELETE, KeyValue, LeaseGrantRequest,
     LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
-    LeaseRevokeResponse, RangeRequest, RangeResponse, WatchAsked, WatchCreateRequest, WatchEvent,
-    WatchRequest, WatchResponse,
+    LeaseRevokeResponse, RangeRequest, WatchAsked, WatchCreateRequest, WatchEvent, WatchRequest,
+    WatchResponse,
 };
 use anyhow::{Context, Result};
 use control::{CommitError, Entry, LeaseError, LeaseId, Revision};
@@ -27,8 +28,6 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Code, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-/// How long one member may take to answer.
-const ATTEMPT_TIME: Duration = Duration::from_secs(1);
 const CONNECT_TIME: Duration = Duration::from_millis(500);
 /// How long a member that failed is asked only if all others did, too.
 const DISTRUST: Duration = Duration::from_secs(3);
@@ -63,6 +62,7 @@ pub(crate) struct Client {
     /// Keys whose values are in pieces elsewhere.
     pub(crate) large: RefCell<BTreeSet<String>>,
     pub(crate) marks: RefCell<Marks>,
+    pub(crate) pace: Cell<Pace>,
     /// Nothing is written once the state is being moved elsewhere, or was.
     pub(crate) is_fenced: bool,
 }
@@ -90,6 +90,7 @@ impl Client {
             nonce,
             large: RefCell::default(),
             marks: RefCell::default(),
+            pace: Cell::default(),
             is_fenced: false,
         })
     }
@@ -128,13 +129,30 @@ impl Client {
         M: Message + Clone + 'static,
         R: Message + Default + 'static,
     {
+        self.call_with(path, || (request.clone(), ATTEMPT_TIME), |_| (), patience).await
+    }
+
+    /// The same with a request and a time for each attempt. Failed attempts are told.
+    pub(crate) async fn call_with<M, R>(
+        &self,
+        path: &'static str,
+        request: impl Fn() -> (M, Duration),
+        failed: impl Fn(&Status),
+        patience: Duration,
+    ) -> Outcome<R>
+    where
+        M: Message + Clone + 'static,
+        R: Message + Default + 'static,
+    {
         let deadline = Instant::now() + patience;
         for tried in 1.. {
             let member = self.active.get();
+            let (request, time) = request();
             let answer = match self.authenticated(member).await {
-                Ok(()) => self.attempt(member, path, request.clone()).await,
+                Ok(()) => self.attempt(member, path, request, time).await,
                 Err(status) => Err(status),
             };
+            answer.as_ref().err().inspect(|status| failed(status));
             match answer {
                 Err(status) if is_passing(&status) => {
                     tracing::debug!(path, %status, "a member of etcd failed");
@@ -152,7 +170,13 @@ impl Client {
         unreachable!("the loop returns")
     }
 
-    async fn attempt<M, R>(&self, member: usize, path: &'static str, request: M) -> Outcome<R>
+    async fn attempt<M, R>(
+        &self,
+        member: usize,
+        path: &'static str,
+        request: M,
+        time: Duration,
+    ) -> Outcome<R>
     where
         M: Message + Clone + 'static,
         R: Message + Default + 'static,
@@ -164,7 +188,7 @@ impl Client {
             let path = PathAndQuery::from_static(path);
             grpc.unary(request, path, ProstCodec::<M, R>::new()).await
         };
-        match timeout(ATTEMPT_TIME, call).await {
+        match timeout(time, call).await {
             Ok(answer) => answer.map(tonic::Response::into_inner),
             Err(_) => Err(Status::deadline_exceeded("it does not answer")),
         }
@@ -192,7 +216,7 @@ impl Client {
         let password = self.options.password.clone().unwrap_or_default();
         let request = AuthenticateRequest { name: name.clone(), password };
         let answer: AuthenticateResponse =
-            self.attempt(member, "/etcdserverpb.Auth/Authenticate", request).await?;
+            self.attempt(member, "/etcdserverpb.Auth/Authenticate", request, ATTEMPT_TIME).await?;
         self.token.replace(Some(answer.token));
         Ok(())
     }
@@ -221,7 +245,7 @@ impl Client {
                 limit: KEYS_PER_PAGE,
                 revision,
             };
-            let page: RangeResponse = self.call(RANGE, request, patience).await?;
+            let page = self.page(request, patience).await?;
             if revision == 0 {
                 revision = page.header.as_ref().map_or(0, |header| header.revision);
             }
@@ -236,6 +260,7 @@ impl Client {
         for entry in &mut entries {
             entry.value = self.whole(&entry.key, entry.value.clone(), revision, patience).await?;
         }
+        self.pace.set(Pace::default());
         Ok((entries, revision as Revision))
     }
 

@@ -4,6 +4,7 @@
 //! * [`EtcdTool`]: blocking requests for commands.
 //! * [`EtcdOptions`]: the members, and how they are reached.
 //! * `client`, `values`, `follow`: requests to the members, transactions and values of any size, the watch.
+//! * `pace`: pages of a load that a slow store can answer.
 //! * `txn`, `marks`, `proto`: transactions within etcd's bounds, marks of their outcome, and the messages.
 //!
 //! It does not know what the keys mean.
@@ -15,6 +16,7 @@ mod follow;
 mod marks;
 mod options;
 mod outbox;
+mod pace;
 mod proto;
 mod storage;
 #[cfg(any(test, feature = "testing"))]

@@ -227,6 +227,21 @@ fn a_transaction_may_write_more_than_a_member_takes_at_once() {
 }
 
 #[test]
+fn nothing_is_left_of_a_value_whose_transaction_is_refused() {
+    let members = Members::start(1);
+    let mut store = Store::open(&members, "a");
+    store.load();
+    let mut transaction = Transaction::default();
+    transaction.put("osdmap/full/1", vec![1; 3 << 20]);
+    // The names of the keys alone are larger than a request may be.
+    let name = "n".repeat(1500);
+    (0..1500).for_each(|n| transaction.put(format!("many/{n:04}/{name}"), "x"));
+    let refused = store.commit(transaction);
+    assert!(matches!(refused, Err(CommitError::Refused { .. })), "{refused:?}");
+    assert_eq!(members.pieces(), 0);
+}
+
+#[test]
 fn so_many_keys_may_change_at_once_and_no_more() {
     let members = Members::start(1);
     let mut store = Store::open(&members, "a");

@@ -63,8 +63,12 @@ impl Client {
             }
         }
         let request = self.txn(&transaction, operations, &mark_key, &mark);
-        let answer: TxnResponse = self.call(TXN, request, patience).await.map_err(failed)?;
-        let outcome = self.outcome(answer, &mark);
+        let answer: Outcome<TxnResponse> = self.call(TXN, request, patience).await;
+        let outcome = match answer.map_err(failed) {
+            // It may have been applied, so that its pieces are in use.
+            Err(error @ CommitError::Failed { .. }) => return Err(error),
+            answer => answer.and_then(|answer| self.outcome(answer, &mark)),
+        };
         match outcome {
             Ok(_) => self.note_large(&transaction, &large),
             Err(_) => self.forget_pieces(&large, &write, patience).await,
@@ -190,7 +194,7 @@ impl Client {
         loop {
             let (key, range_end) = (from.clone(), range_end.clone());
             let request = RangeRequest { key, range_end, limit: PIECES_PER_PAGE, revision };
-            let page: RangeResponse = self.call(RANGE, request, patience).await?;
+            let page = self.page(request, patience).await?;
             page.kvs.iter().for_each(|kv| whole.extend_from_slice(&kv.value));
             match page.kvs.last().filter(|_| page.more) {
                 Some(last) => from = [&last.key[..], &[0]].concat(),
@@ -207,6 +211,22 @@ impl Client {
 }
 
 impl Client {
+    /// A page of a load: of fewer keys than asked for, and with more time, after pages that came too late. So
+    /// a slow store is loaded at last, in this load or in the next one.
+    pub(crate) async fn page(
+        &self,
+        request: RangeRequest,
+        patience: Duration,
+    ) -> Outcome<RangeResponse> {
+        let paced = || {
+            let pace = self.pace.get();
+            let request = RangeRequest { limit: pace.limit(request.limit), ..request.clone() };
+            (request, pace.time())
+        };
+        let failed = |status: &Status| self.pace.set(self.pace.get().after(status));
+        self.call_with(RANGE, paced, failed, patience).await
+    }
+
     fn outcome(&self, answer: TxnResponse, mark: &str) -> Result<Revision, CommitError> {
         if answer.succeeded {
             return Ok(answer.header.map_or(0, |header| header.revision) as Revision);

@@ -106,7 +106,10 @@ impl Beacons {
     /// Takes a map; false if the server was in the map before, and is not in it any more: it was replaced.
     pub fn handle_map(&mut self, now: Time, gid: u64, map: &MdsMap) -> bool {
         if map.epoch.0 <= self.epoch {
-            return true;
+            // Subscriptions send newer maps only. One without servers and of no file system answers a beacon:
+            // the monitor does not know this server, perhaps because its store was restored from a backup.
+            let is_unknown = map.mds_info.is_empty() && map.fs_name.is_empty();
+            return !is_unknown || self.state == MdsState::BOOT;
         }
         self.epoch = map.epoch.0;
         let info: Option<&MdsInfo> = map.mds_info.get(&gid);
@@ -228,8 +231,29 @@ mod tests {
         assert_eq!(beacon(&mut beacons, later).unwrap().state, MdsState::RECONNECT.0);
         beacons.set_ready(later);
         assert_eq!(beacon(&mut beacons, later).unwrap().state, MdsState::ACTIVE.0);
-        assert!(beacons.handle_map(later, GID, &map(3, None)), "this map is old");
+        let old = MdsMap { fs_name: "cephfs".to_owned(), ..map(3, None) };
+        assert!(beacons.handle_map(later, GID, &old), "this map is old");
         assert!(!beacons.handle_map(later, GID, &map(5, None)), "the rank is another server's");
+    }
+
+    #[test]
+    fn a_server_that_the_monitor_does_not_know_ends_whatever_the_epoch_is() {
+        let (mut beacons, now) = (Beacons::new(), Time(1_000));
+        beacons.begin(now);
+        assert!(beacons.handle_map(now, GID, &map(4, None)), "it is about to boot");
+        assert!(beacons.handle_map(now, GID, &map(4, None)));
+        assert!(beacons.handle_map(now, GID, &map(7, Some(MdsState::ACTIVE))));
+        // A control store that was restored from a backup.
+        assert!(!beacons.handle_map(now, GID, &map(5, None)));
+        let standby = |map: MdsMap| {
+            let mut beacons = Beacons { state: MdsState::STANDBY, epoch: 4, ..Beacons::new() };
+            let (first, second) =
+                (beacons.handle_map(now, GID, &map), beacons.handle_map(now, GID, &map));
+            (first, second)
+        };
+        assert_eq!(standby(map(5, None)), (true, false), "a subscription sends a map once");
+        let other = MdsMap { fs_name: "cephfs".to_owned(), ..map(5, None) };
+        assert_eq!(standby(other), (true, true), "it may become a server of that file system");
     }
 
     #[test]

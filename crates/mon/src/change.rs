@@ -25,6 +25,7 @@ pub struct Change {
     now: UTime,
     incremental: Option<Incremental>,
     fsmap: Option<Box<FsMap>>,
+    clock: Option<LeaderClock>,
     transaction: Transaction,
     /// Entries for the cluster log: severity and text.
     notes: Vec<(u16, String)>,
@@ -43,6 +44,7 @@ impl Change {
             now,
             incremental: None,
             fsmap: None,
+            clock: None,
             transaction: Transaction::default(),
             notes: Vec::new(),
             orders: Vec::new(),
@@ -53,7 +55,10 @@ impl Change {
 
     /// Whether there is nothing to commit. Notes and orders do not count.
     pub fn is_empty(&self) -> bool {
-        self.incremental.is_none() && self.fsmap.is_none() && self.transaction.is_empty()
+        self.incremental.is_none()
+            && self.fsmap.is_none()
+            && self.clock.is_none()
+            && self.transaction.is_empty()
     }
 
     /// The wall-clock time at which the change began.
@@ -64,6 +69,11 @@ impl Change {
     /// Whether it makes a new epoch of the OSD map.
     pub fn touches_osdmap(&self) -> bool {
         self.incremental.is_some()
+    }
+
+    /// Whether it makes a new epoch of a map, which a store that went back must not issue again.
+    pub fn touches_maps(&self) -> bool {
+        self.touches_osdmap() || self.fsmap.is_some()
     }
 
     /// The changes to the OSD map so far.
@@ -235,26 +245,40 @@ impl Change {
         }
     }
 
-    /// Stores a reading of the leader's clock.
+    /// Stores a reading of the leader's clock. If that is ahead of the stored reading, all entries of the
+    /// blocklist are postponed.
     pub fn stamp_clock(&mut self, state: &State) {
-        let known = state.members.clock.clone().unwrap_or_default();
-        self.put_clock(&known.showing(self.now(), &state.osdmap));
+        self.clock(state);
+    }
+
+    /// The reading of the leader's clock that this change stores: one for all of its entries.
+    fn clock(&mut self, state: &State) -> &mut LeaderClock {
+        let known = state.members.clock.as_ref();
+        if let Some(known) = known.filter(|known| self.clock.is_none() && known.is_ahead(self.now))
+        {
+            let seconds = known.age(self.now).as_secs();
+            self.note(
+                3,
+                format!(
+                    "the blocklist is put off by {seconds} s: monitors were away for so long, or the clock of this \
+                     one is ahead of the clock of the one that led before"
+                ),
+            );
+        }
+        let first = || LeaderClock { shows: self.now.as_nanos(), ..LeaderClock::default() };
+        let next = || known.map_or_else(first, |known| known.next(self.now, &state.osdmap));
+        self.clock.get_or_insert_with(next)
     }
 
     /// Postpones an entry that is listed already. In maps it keeps its first expiry time.
     pub fn extend_blocklist(&mut self, state: &State, addr: &EntityAddr, until: UTime) {
-        let known = state.members.clock.clone().unwrap_or_default();
-        if known.end_of(addr, until) > until.as_nanos() {
+        let known = self.clock.as_ref().or(state.members.clock.as_ref());
+        if known.is_some_and(|known| known.end_of(addr, until) > until.as_nanos()) {
             return;
         }
-        let mut clock = known.showing(self.now(), &state.osdmap);
-        clock.ends.insert(addr.to_string(), until.as_nanos());
-        self.put_clock(&clock);
-    }
-
-    /// Stores the leader's clock.
-    pub fn put_clock(&mut self, clock: &LeaderClock) {
-        self.put(keys::CLOCK, serde_json::to_vec(clock).unwrap_or_default());
+        let clock = self.clock(state);
+        let end = clock.end_of(addr, until);
+        clock.ends.insert(addr.to_string(), end);
     }
 
     /// The transaction to commit. It compares the version of each group that it writes to with that of
@@ -265,6 +289,9 @@ impl Change {
         }
         if let Some(fsmap) = self.fsmap.take() {
             self.write_fsmap(state, *fsmap);
+        }
+        if let Some(clock) = self.clock.take() {
+            self.put(keys::CLOCK, serde_json::to_vec(&clock).unwrap_or_default());
         }
         let mut transaction = self.transaction;
         assert!(transaction.compare.is_empty(), "versions are compared once");

@@ -3,6 +3,7 @@
 use crate::image_traffic::Note;
 use crate::live::Operation;
 use crate::volume_work;
+use auth::CryptoKey;
 use bytes::Bytes;
 use engine::{ConnId, Message, Time};
 use std::collections::BTreeMap;
@@ -63,8 +64,8 @@ pub(crate) enum FsJob {
 pub(crate) enum AuthJob {
     ReserveGlobalIds,
     RotateSecrets,
-    /// The entity has proved that it has the key that was to replace its former one.
-    PromotePendingKey(EntityName),
+    /// The entity has proved that it has this key, which was to replace its former one.
+    PromotePendingKey(EntityName, CryptoKey),
 }
 
 impl Job {
@@ -131,6 +132,18 @@ impl Job {
                 entries.iter().map(|entry| entry.text.len()).sum()
             }
             _ => 0,
+        }
+    }
+}
+
+impl ServiceJob {
+    /// Whether only the leader decides it, and soon: it follows from the state of OSDs as they told it, and
+    /// they tell it again.
+    pub fn is_report(&self) -> bool {
+        match self {
+            ServiceJob::Osd(job) => !matches!(job, OsdJob::MarkMeDown { .. }),
+            ServiceJob::Balance => true,
+            _ => false,
         }
     }
 }
@@ -206,8 +219,18 @@ pub(crate) enum OsdJob {
         conn: ConnId,
         message: OsdMarkMeDown,
     },
-    /// Requested acting sets; an empty one removes the entry.
-    PgTemp(BTreeMap<PgId, Vec<OsdId>>),
+    /// Requested acting sets.
+    PgTemp(BTreeMap<PgId, PgTempWish>),
+}
+
+/// A requested acting set.
+#[derive(Debug, Clone)]
+pub(crate) struct PgTempWish {
+    /// An empty one removes the entry.
+    pub osds: Vec<OsdId>,
+    /// The OSD that asks, and its newest map.
+    pub from: OsdId,
+    pub epoch: Epoch,
 }
 
 /// A boot message with its session, and the addresses of the session's peer.

@@ -245,6 +245,16 @@ fn sets_of_members_name_each_once_and_no_more_than_the_pool_has_copies() {
         cluster.advance(Duration::from_secs(2));
         assert_eq!(known(&cluster), chosen);
     }
+    // The OSD has booted since.
+    let (pg_temp, map_epoch) = ([(pg, vec![OsdId(2)])].into(), cluster.epoch());
+    cluster.boot_as(1, 77);
+    cluster.send(
+        Cluster::osd_conn(1),
+        0,
+        &OsdPgTemp { map_epoch, pg_temp, ..OsdPgTemp::default() },
+    );
+    cluster.advance(Duration::from_secs(2));
+    assert_eq!(known(&cluster), chosen);
 }
 
 #[test]

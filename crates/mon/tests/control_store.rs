@@ -217,6 +217,25 @@ fn an_osd_with_a_newer_map_shows_that_the_store_went_back_and_no_map_is_made_any
 }
 
 #[test]
+fn a_store_that_went_back_makes_no_map_of_file_systems_either() {
+    let mut cluster = Cluster::healthy();
+    for pool in ["meta", "data"] {
+        assert_eq!(cluster.create_pool(pool), 0);
+    }
+    let new = json!({ "prefix": "fs new", "fs_name": "one", "metadata": "meta", "data": "data" });
+    assert_eq!(cluster.command(new).result, 0);
+    let backup = cluster.control.clone();
+    assert_eq!(cluster.create_pool("later"), 0);
+    let mark = cluster.high_water();
+    let mut restored = cluster.restarted_with(backup, mark);
+    let epoch = restored.monitor.state().fs.map.epoch;
+    let set =
+        json!({ "prefix": "fs set", "fs_name": "one", "var": "session_timeout", "val": "90" });
+    assert_ne!(restored.command(set).result, 0);
+    assert_eq!(restored.monitor.state().fs.map.epoch, epoch);
+}
+
+#[test]
 fn an_osd_that_knows_more_than_a_monitor_that_was_not_told_yet_is_no_sign_of_an_old_store() {
     let mut cluster = Cluster::healthy();
     // Another monitor makes a map, which this one does not receive.

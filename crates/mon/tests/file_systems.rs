@@ -376,6 +376,21 @@ fn a_damaged_rank_waits_for_an_administrator() {
 }
 
 #[test]
+fn a_failed_rank_that_is_removed_is_not_made_anew() {
+    let (mut cluster, _) = active();
+    cluster.command(json!({ "prefix": "mds fail", "role_or_gid": "a" }));
+    let remove =
+        json!({ "prefix": "mds rmfailed", "role": "cephfs:0", "yes_i_really_mean_it": true });
+    assert_eq!(cluster.command(remove).result, 0);
+    let mut standby = Server::new(&mut cluster, "b", 102);
+    standby.beat(&mut cluster, MdsState::BOOT);
+    assert_eq!(standby.state(&cluster), "up:standby");
+    let fs = &fsmap(&cluster).file_systems[&1].map;
+    assert!(fs.in_ranks.contains(&0) && fs.failed.is_empty());
+    assert!(health(&mut cluster).contains(&"MDS_ALL_DOWN".to_owned()));
+}
+
+#[test]
 fn complaints_of_a_server_are_health_checks() {
     let (mut cluster, mut server) = active();
     server.complain(&mut cluster, MdsState::ACTIVE, &[1, 10]);
@@ -470,6 +485,11 @@ fn a_new_file_system_takes_no_pool_with_objects() {
         let (errno, text) = refusal(&mut cluster, new.clone());
         assert!(errno == Errno::INVAL && text.contains("Use an empty pool"), "{text}");
     }
+    // The next leader has no reports yet.
+    let mut cluster = Cluster::at(cluster.control.clone(), cluster.now + Duration::from_secs(60));
+    cluster.advance(Duration::from_secs(3));
+    let (errno, text) = refusal(&mut cluster, new.clone());
+    assert!(errno == Errno::AGAIN && text.contains("reported"), "{text}");
     let mut forced = new;
     forced["force"] = true.into();
     assert_eq!(cluster.command(forced).result, 0);

@@ -84,7 +84,7 @@ fn fixed_cluster() -> Cluster {
     cluster.command(json!({ "prefix": "osd down", "ids": ["2"] }));
     let pg = "1.0".parse().unwrap();
     let pg_temp = [(pg, vec![OsdId(1), OsdId(0)])].into();
-    let temporary = OsdPgTemp { pg_temp, ..OsdPgTemp::default() };
+    let temporary = OsdPgTemp { map_epoch: cluster.epoch(), pg_temp, ..OsdPgTemp::default() };
     cluster.send(Cluster::osd_conn(0), 0, &temporary);
     cluster.advance(Duration::from_secs(90));
     register_gateway(&mut cluster);

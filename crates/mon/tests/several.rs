@@ -227,6 +227,33 @@ fn a_leader_that_cannot_read_the_store_gives_its_lease_up_and_sends_its_osds_to_
     assert_eq!(monitors.json(0, json!({ "prefix": "osd pool ls" })), json!(["data"]));
 }
 
+const ANOTHER: ConnId = ConnId(OSD.0 + 1000);
+
+/// A second OSD at monitor `index` that boots.
+fn boot_another(monitors: &mut Monitors, index: usize) {
+    monitors.open(index, ANOTHER, EntityName::osd(1));
+    let fsid = monitors.running[index].as_ref().unwrap().fsid();
+    let superblock =
+        OsdSuperblock { whoami: OsdId(1), cluster_fsid: fsid, ..OsdSuperblock::default() };
+    monitors.send(index, ANOTHER, 0, &OsdBoot { superblock, ..OsdBoot::default() });
+}
+
+#[test]
+fn an_osd_that_left_a_follower_long_ago_is_not_marked_down_when_that_one_leads() {
+    let mut monitors = Monitors::start(2);
+    monitors.open(1, OSD, EntityName::osd(0));
+    let now = monitors.now;
+    monitors.with(1, |monitor| monitor.handle_closed(now, OSD));
+    monitors.boot(0, 1 << 30);
+    boot_another(&mut monitors, 0);
+    monitors.advance(Duration::from_secs(30));
+    monitors.crash(0);
+    monitors.advance(Duration::from_secs(2));
+    assert_eq!(monitors.leader(1), "b");
+    let map = &monitors.running[1].as_ref().unwrap().state().osdmap;
+    assert!(map.is_up(OsdId(0)), "it has had two seconds to find the new leader");
+}
+
 #[test]
 fn failure_reports_from_before_another_monitor_led_count_no_more() {
     const REPORTER: ConnId = ConnId(OSD.0 + 1000);
@@ -408,6 +435,53 @@ fn an_osd_that_has_gone_while_the_store_was_away_does_not_boot() {
     assert_eq!(status["osdmap"]["num_up_osds"], 0);
 }
 
+/// A report of osd.1 that osd.0 does not run any more.
+fn report_of_another(monitors: &Monitors, index: usize) -> OsdFailure {
+    let map = &monitors.running[index].as_ref().unwrap().state().osdmap;
+    assert!(map.is_up(OsdId(0)) && map.is_up(OsdId(1)));
+    OsdFailure {
+        target: OsdId(0),
+        target_addrs: map.client_addrs(OsdId(0)).unwrap().clone(),
+        epoch: map.epoch,
+        flags: OsdFailure::FAILED | OsdFailure::IMMEDIATE,
+        ..OsdFailure::default()
+    }
+}
+
+#[test]
+fn a_report_that_a_former_leader_has_not_judged_is_judged_by_it_no_more() {
+    let mut monitors = Monitors::start(2);
+    monitors.boot(0, 1 << 30);
+    boot_another(&mut monitors, 0);
+    monitors.cannot_read(0);
+    let failure = report_of_another(&monitors, 0);
+    monitors.send(0, ANOTHER, 0, &failure);
+    monitors.advance(Duration::from_secs(16) + TTL + Duration::from_secs(2));
+    assert_eq!(monitors.leader(1), "b");
+    monitors.answer_all();
+    monitors.advance(Duration::from_secs(2));
+    assert!(monitors.running[1].as_ref().unwrap().state().osdmap.is_up(OsdId(0)));
+}
+
+#[test]
+fn reports_from_before_an_outage_of_the_store_are_asked_for_again() {
+    let mut monitors = Monitors::start(1);
+    monitors.boot(0, 1 << 30);
+    boot_another(&mut monitors, 0);
+    monitors.is_silent = true;
+    monitors.ask(0, 7, &json!({ "prefix": "osd pool create", "pool": "data" }));
+    let failure = report_of_another(&monitors, 0);
+    monitors.send(0, ANOTHER, 0, &failure);
+    monitors.advance(Duration::from_secs(60));
+    monitors.take::<ReportRequest>(0, ANOTHER);
+    monitors.answer_all();
+    monitors.advance(Duration::from_secs(2));
+    assert!(monitors.running[0].as_ref().unwrap().state().osdmap.is_up(OsdId(0)));
+    assert_eq!(monitors.take::<ReportRequest>(0, ANOTHER).len(), 1);
+    monitors.send(0, ANOTHER, 0, &failure);
+    assert!(!monitors.running[0].as_ref().unwrap().state().osdmap.is_up(OsdId(0)));
+}
+
 #[test]
 fn an_order_reaches_an_osd_of_which_an_earlier_session_still_seems_to_be_open() {
     let mut monitors = Monitors::start(2);
@@ -416,6 +490,22 @@ fn an_order_reaches_an_osd_of_which_an_earlier_session_still_seems_to_be_open() 
     let order = json!({ "prefix": "osd deep-scrub", "who": "all" });
     monitors.json(0, order);
     assert_eq!(monitors.take::<ScrubOrder>(0, OSD).len(), 1);
+}
+
+#[test]
+fn an_answer_takes_no_request_of_another_kind_for_its_own() {
+    let mut monitors = Monitors::start(3);
+    monitors.boot(1, 1 << 30);
+    monitors.is_silent = true;
+    // Clients count pool operations and commands separately.
+    let pool = monitors.running[1].as_ref().unwrap().fsid();
+    monitors.ask(1, 7, &json!({ "prefix": "osd pool create", "pool": "data" }));
+    monitors.send(1, ADMIN, 7, &wire::Statfs { fsid: pool, ..wire::Statfs::default() });
+    assert_eq!(monitors.take::<wire::StatfsReply>(1, ADMIN).len(), 1);
+    monitors.crash(0);
+    monitors.answer_all();
+    monitors.advance(TTL + Duration::from_secs(2));
+    assert_eq!(monitors.take::<MonCommandAck>(1, ADMIN).len(), 1, "the next leader was asked");
 }
 
 /// A leader, and a follower with a request about a change that another monitor made and only the follower has

@@ -156,7 +156,8 @@ impl Cluster {
     }
 }
 
-/// Id of a file system in its pool: a pool that another one has used is refused.
+/// Id of a file system: its metadata pool, and when it was made. A new one refuses a pool that another one
+/// has used.
 pub(super) fn file_system_id(map: &MdsMap) -> [u8; 16] {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&map.metadata_pool.0.to_le_bytes());

@@ -25,6 +25,8 @@ use wire::op::OpCode;
 const MAP_RETRY: Duration = Duration::from_millis(100);
 /// Objects of directories, or of old versions of inodes, that are read at once.
 const OBJECTS_AT_ONCE: usize = 16;
+/// Length in bytes of the number of the pool, with which the id of a file system begins.
+const POOL_LEN: usize = 8;
 /// Take-overs without a checkpoint, of which the head has as many parts. The next server writes rows first.
 const SPANS_USUAL: usize = SPANS_MAX / 2;
 
@@ -60,7 +62,19 @@ async fn check_super(steps: &Steps, setup: &Setup) -> Result<(), StoreError> {
     let object = read_all(steps, &place).await?;
     let object = object.ok_or_else(|| StoreError::NoHead { object: SUPER.to_owned() })?;
     let found = Super::decode(&object).map_err(StoreError::undecodable(SUPER))?;
-    if found.id == setup.id { Ok(()) } else { Err(StoreError::OtherFileSystem) }
+    // A new map has another time of creation: `fs new --recover` made it for the file system that is there.
+    let is_recovered = !setup.is_new && found.id[..POOL_LEN] == setup.id[..POOL_LEN];
+    if found.id == setup.id {
+        return Ok(());
+    }
+    match is_recovered {
+        true if found.data_pool == setup.data_pool.0 => Ok(()),
+        true => {
+            let (stored, given) = (found.data_pool, setup.data_pool.0);
+            Err(StoreError::OtherDataPool { stored, given })
+        }
+        false => Err(StoreError::OtherFileSystem),
+    }
 }
 
 async fn create(steps: &Steps, setup: &Setup) -> Result<Opened, StoreError> {

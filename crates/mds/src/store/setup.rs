@@ -66,6 +66,17 @@ pub(crate) enum StoreError {
     /// The pool was used before.
     #[error("the metadata pool has another file system; create this one with an empty pool")]
     OtherFileSystem,
+    /// The pool has this file system, but with other data.
+    #[error(
+        "the file system of the metadata pool has its first files in pool {stored}, not in pool {given}; remove \
+         it from the map ('ceph fs rm'), and make it again with 'ceph fs new NAME METADATA DATA --recover --force' and that pool"
+    )]
+    OtherDataPool {
+        /// Number of the data pool that the file system was made with.
+        stored: i64,
+        /// That of the map.
+        given: i64,
+    },
     /// An object does not decode.
     #[error("object {object} of the metadata pool does not decode: {error}")]
     Undecodable {

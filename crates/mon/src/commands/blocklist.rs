@@ -138,9 +138,65 @@ fn clear(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change::Change;
     use crate::command::Caller;
     use crate::commands::testing::{run, run_as, state};
+    use crate::keys;
+    use crate::state::{LeaderClock, State};
     use types::UTime;
+
+    const HOUR: u64 = 3600;
+
+    fn at(seconds: u64) -> UTime {
+        UTime::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn addr(number: u32) -> EntityAddr {
+        format!("any:10.0.0.1:0/{number}").parse().unwrap()
+    }
+
+    /// A leader's clock showed one hour, and the first client is fenced until the end of the second.
+    fn fenced() -> State {
+        let mut state = state();
+        state.osdmap.blocklist.insert(addr(1), at(2 * HOUR));
+        state.members.clock =
+            Some(LeaderClock { shows: at(HOUR).as_nanos(), ..Default::default() });
+        state
+    }
+
+    /// When the fence of the first client ends by the clock that the change stores.
+    fn end(change: Change, state: &State) -> UTime {
+        let transaction = change.finish(state).unwrap();
+        let clock = transaction.writes[keys::CLOCK].clone().expect("the clock is stored");
+        let clock: LeaderClock = serde_json::from_slice(&clock).unwrap();
+        UTime::from_nanos(clock.end_of(&addr(1), state.osdmap.blocklist[&addr(1)]))
+    }
+
+    #[test]
+    fn a_new_fence_of_a_leader_whose_clock_is_ahead_ends_no_other() {
+        let state = fenced();
+        let mut change = Change::new(at(3 * HOUR));
+        change.osdmap(&state).new_blocklist.insert(addr(2), at(4 * HOUR));
+        assert_eq!(end(change, &state), at(4 * HOUR));
+    }
+
+    #[test]
+    fn a_fence_that_is_extended_by_a_clock_that_is_ahead_ends_no_other() {
+        let mut state = fenced();
+        state.osdmap.blocklist.insert(addr(2), at(2 * HOUR));
+        let mut change = Change::new(at(3 * HOUR));
+        change.extend_blocklist(&state, &addr(2), at(9 * HOUR));
+        assert_eq!(end(change, &state), at(4 * HOUR));
+    }
+
+    #[test]
+    fn a_fence_that_is_extended_with_a_new_one_ends_later() {
+        let state = fenced();
+        let mut change = Change::new(at(HOUR));
+        change.extend_blocklist(&state, &addr(1), at(9 * HOUR));
+        change.osdmap(&state).new_blocklist.insert(addr(2), at(4 * HOUR));
+        assert_eq!(end(change, &state), at(9 * HOUR));
+    }
 
     #[test]
     fn clients_of_little_power_add_no_more_than_so_many_entries_and_an_administrator_any() {

@@ -6,13 +6,14 @@ use crate::dump::fsmap;
 use crate::file_systems::{fail, user_of};
 use maps::{FileSystem, FsId, MdsMap, NO_FILE_SYSTEM};
 use serde_json::json;
+use std::time::Duration;
 use types::{Errno, PoolId};
 
 /// Bound of file systems; each subscriber is sent all of them.
 const FILE_SYSTEMS_MAX: usize = 256;
 const NAME_BYTES_MAX: usize = 256;
-/// The application of pools of file systems.
-pub(crate) const APPLICATION: &str = "cephfs";
+/// A pool that is younger counts as empty without reports: its groups may still be on their way to be active.
+const NEW_POOL_MAX: Duration = Duration::from_secs(30);
 /// On-disk feature that Ceph's servers demand of a new file system besides the default ones.
 const INLINE_DATA: (u64, &str) = (7, "mds uses inline data");
 
@@ -268,19 +269,32 @@ fn check_pools(
         );
         return Err(Refusal::invalid(text));
     }
-    let is_used = |pool: &&PoolId| !force && !overlay && holds_objects(context, **pool);
-    if let Some(used) = [metadata, data].iter().find(is_used) {
-        let pool = pool_name(context, *used);
-        // Numbers of inodes begin anew, so files would show data of those that had the same.
+    if force || overlay {
+        return Ok(());
+    }
+    [metadata, data].into_iter().try_for_each(|pool| check_empty(context, pool))
+}
+
+/// Refuses a pool with objects, or of which that is not known: numbers of inodes begin anew, so files would
+/// show data of those that had the same.
+fn check_empty(context: &Context<'_>, id: PoolId) -> Result<(), Refusal> {
+    let (map, stats) = (&context.state.osdmap, context.live.stats);
+    let pool = pool_name(context, id);
+    if stats.pool_totals(id).objects > 0 {
         let text =
             format!("pool '{pool}' already contains some objects. Use an empty pool instead.");
         return Err(Refusal::invalid(text));
     }
+    let Some(known) = map.pool(id) else { return Ok(()) };
+    let age = context.now.wall().as_nanos().saturating_sub(known.create_time.as_nanos());
+    if age > NEW_POOL_MAX.as_nanos() as u64 && !stats.knows_pool(map, id) {
+        let text = format!(
+            "OSDs have not reported yet whether pool '{pool}' is empty: try again in a few seconds, when all of \
+             its placement groups are active, or pass --force"
+        );
+        return Err(Refusal::new(Errno::AGAIN, text));
+    }
     Ok(())
-}
-
-fn holds_objects(context: &Context<'_>, pool: PoolId) -> bool {
-    context.live.stats.pool_totals(pool).objects > 0
 }
 
 /// Notes in a pool which file system uses it, for capabilities by tag.

@@ -248,7 +248,7 @@ fn remove_failed(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     if !map.failed.remove(&rank) {
         return Err(Refusal::invalid(format!("rank {rank} is not failed")));
     }
-    map.in_ranks.remove(&rank);
+    // The rank exists all the same: otherwise a standby would create it, over what the pool has.
     Ok(Answer::said(format!("removed failed mds.{id}:{rank}")))
 }
 

@@ -94,7 +94,7 @@ fn serves(info: &MdsInfo) -> bool {
 }
 
 fn few_ranks(map: &MdsMap) -> Option<String> {
-    let (up, wanted) = (map.in_ranks.len() - map.failed.len() - map.damaged.len(), map.max_mds);
+    let (up, wanted) = (map.up.len(), map.max_mds);
     let name = &map.fs_name;
     let is_few = (up as i64) < i64::from(wanted);
     is_few.then(|| format!("fs {name} has {up} MDS online, but wants {wanted}"))

@@ -197,8 +197,7 @@ impl Monitor {
         assert!(self.leads(), "the leader is followed before it takes over");
         tracing::info!(monitor = self.settings.mon_name, "leads");
         self.on_services(now, |services, cx| services.leadership(cx, true));
-        let osds: Vec<ConnId> = self.osd_sessions();
-        osds.into_iter().for_each(|conn| self.ask_for_reports(conn));
+        self.ask_for_reports(self.osd_sessions());
         self.answer_waiting(now, |_| true);
         self.tick(now);
     }
@@ -237,7 +236,7 @@ impl Monitor {
         for osd in self.osd_sessions() {
             let announced = self.relay.announce(&self.sessions, osd);
             self.send_all(announced);
-            self.ask_for_reports(osd);
+            self.ask_for_reports([osd]);
         }
         let forwarded = self.relay.forward_all(&self.sessions, self.state.newest());
         self.send_all(forwarded);
@@ -274,10 +273,12 @@ impl Monitor {
         })
     }
 
-    /// Requests an OSD to repeat its reports.
-    fn ask_for_reports(&mut self, conn: ConnId) {
-        let features = self.sessions.features(conn);
-        self.send(conn, ReportRequest {}.encode(features));
+    /// Requests OSDs to repeat their reports.
+    pub(super) fn ask_for_reports(&mut self, osds: impl IntoIterator<Item = ConnId>) {
+        for conn in osds {
+            let features = self.sessions.features(conn);
+            self.send(conn, ReportRequest {}.encode(features));
+        }
     }
 
     /// Handles a new session; those of OSDs are announced to the leader, which must know that they are alive.

@@ -25,6 +25,7 @@ mod failures;
 mod queue;
 mod reading;
 mod rejection;
+mod reports;
 mod sync;
 mod went_back;
 
@@ -189,8 +190,7 @@ impl Pipeline {
     /// Takes out the next operation that may run: none while the state is not current, or while another one
     /// waits for its transaction.
     pub fn next(&mut self) -> Option<Job> {
-        let may_run = self.in_flight.is_none() && self.sync == Sync::Current;
-        if may_run { self.jobs.pop() } else { None }
+        if self.may_run() { self.jobs.pop() } else { None }
     }
 
     /// Takes the operations of clients out that have waited for [`PATIENCE`].

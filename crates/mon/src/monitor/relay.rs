@@ -209,7 +209,7 @@ impl Relay {
     pub fn answered(&mut self, now: Time, routed: Routed) -> bool {
         let Routed { session, revision, message } = routed;
         let (conn, message) = (ConnId(session), Message::from(message));
-        let number = self.waiting.answered(conn, message.tid);
+        let number = self.waiting.answered(conn, &message);
         let request = number.and_then(|number| self.waiting.remove(number));
         self.held.push_back(Held { revision, until: now + HELD_MAX, conn, message });
         request.is_some()

@@ -95,7 +95,12 @@ impl Monitor {
 
     /// Runs operations until one waits for its transaction.
     pub(super) fn pump(&mut self, now: Time) {
-        self.release_boots(now);
+        if self.pipeline.drop_reports(now, self.leads()) {
+            self.ask_for_reports(self.sessions.of_osds());
+        }
+        for job in self.services.osd.release_boots(now, &self.state, &self.sessions) {
+            self.enqueue_osd_job(job);
+        }
         while let Some(job) = self.pipeline.next() {
             if let Some(conn) = job.client() {
                 self.throttle(conn);
@@ -104,7 +109,7 @@ impl Monitor {
             for (conn, from) in std::mem::take(&mut effects.informs) {
                 self.keep_informed(now, conn, from);
             }
-            if change.touches_osdmap() && self.pipeline.went_back() {
+            if change.touches_maps() && self.pipeline.went_back() {
                 self.reject(job, Rejection::WentBack);
                 continue;
             }
@@ -401,12 +406,6 @@ impl Monitor {
     pub(super) fn enqueue_osd_job(&mut self, job: OsdJob) {
         if let Err(job) = self.pipeline.push_osd(job) {
             self.reject(job, Rejection::Busy);
-        }
-    }
-
-    fn release_boots(&mut self, now: Time) {
-        for job in self.services.osd.release_boots(now, &self.state, &self.sessions) {
-            self.enqueue_osd_job(job);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::service::{Act, Catalog, Cx, DecideCx, Family, Intake, Role, Service, 
 use crate::sessions::{Session, Sessions};
 use crate::settings::Settings;
 use crate::state::State;
+use ::auth::CryptoKey;
 use engine::{AuthRequest, ConnId, Message};
 use global_ids::{GlobalIds, reservation};
 use handshakes::Handshakes;
@@ -150,7 +151,9 @@ pub(super) fn run(cx: &mut DecideCx<'_>, job: &AuthJob, change: &mut Change) -> 
     match job {
         AuthJob::ReserveGlobalIds => return reserve_global_ids(cx, change),
         AuthJob::RotateSecrets => rotate_secrets(cx, change),
-        AuthJob::PromotePendingKey(name) => promote_pending_key(cx, name, change),
+        AuthJob::PromotePendingKey(name, proved) => {
+            promote_pending_key(cx.state, name, proved, change);
+        }
     }
     Effects::default()
 }
@@ -172,11 +175,35 @@ pub(super) fn rotate_secrets(cx: &mut DecideCx<'_>, change: &mut Change) {
     }
 }
 
-fn promote_pending_key(cx: &DecideCx<'_>, name: &EntityName, change: &mut Change) {
-    if let Some(mut entity) = cx.state.entities.get(name).cloned()
-        && let Some(key) = entity.pending_key.take()
+/// Replaces an entity's key by the pending one, unless that is another one by now than the entity has proved.
+fn promote_pending_key(state: &State, name: &EntityName, proved: &CryptoKey, change: &mut Change) {
+    if let Some(mut entity) = state.entities.get(name).cloned()
+        && let Some(key) = entity.pending_key.take_if(|pending| pending == proved)
     {
         entity.key = key;
         change.put(keys::auth(name), codec::encode_to_bytes(&entity));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::auth::{EntityAuth, Entropy, KeyType};
+    use types::UTime;
+
+    #[test]
+    fn only_the_pending_key_that_was_proved_replaces_the_key() {
+        let mut entropy = Entropy::from_seed([1; 32]);
+        let mut key = || CryptoKey::generate(KeyType::Aes, UTime::default(), &mut entropy);
+        let (old, proved, newer) = (key(), key(), key());
+        let mut state = State::default();
+        let name = EntityName::client("a");
+        let entity = EntityAuth { pending_key: Some(newer.clone()), ..EntityAuth::new(old) };
+        state.entities.insert(name.clone(), entity);
+        let mut change = Change::new(UTime::default());
+        promote_pending_key(&state, &name, &proved, &mut change);
+        assert!(change.is_empty(), "the administrator has made another one since");
+        promote_pending_key(&state, &name, &newer, &mut change);
+        assert!(!change.is_empty());
     }
 }

@@ -6,6 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{EntityAddr, UTime};
 
+/// A clock that has advanced further since the last stored reading is not trusted. Covers the interval of
+/// readings, a change of leader and the delays of a busy store.
+const STAMP_AGE_MAX: Duration = Duration::from_secs(60);
+
 /// The leader's clock, as stored under [`crate::keys::CLOCK`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LeaderClock {
@@ -24,8 +28,26 @@ impl LeaderClock {
         put_off.copied().unwrap_or(0).max(until.as_nanos())
     }
 
+    /// The time that has passed since the reading.
+    pub fn age(&self, wall: UTime) -> Duration {
+        Duration::from_nanos(wall.as_nanos().saturating_sub(self.shows))
+    }
+
+    /// Whether the clock has advanced by so much that entries may not expire by it.
+    pub fn is_ahead(&self, wall: UTime) -> bool {
+        self.age(wall) > STAMP_AGE_MAX
+    }
+
+    /// The next reading. If the clock is ahead, all entries are postponed by the difference.
+    pub fn next(&self, wall: UTime, map: &OsdMap) -> LeaderClock {
+        match self.is_ahead(wall) {
+            true => self.put_off(map, wall, self.age(wall)),
+            false => self.showing(wall, map),
+        }
+    }
+
     /// The same for another reading, with all entries postponed.
-    pub fn put_off(&self, map: &OsdMap, wall: UTime, by: Duration) -> LeaderClock {
+    fn put_off(&self, map: &OsdMap, wall: UTime, by: Duration) -> LeaderClock {
         let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
         let later = |(addr, until): (&EntityAddr, &UTime)| {
             (addr.to_string(), self.end_of(addr, *until).saturating_add(by))
@@ -35,7 +57,7 @@ impl LeaderClock {
     }
 
     /// The same for another reading, without the entries that are no longer in the map.
-    pub fn showing(&self, wall: UTime, map: &OsdMap) -> LeaderClock {
+    fn showing(&self, wall: UTime, map: &OsdMap) -> LeaderClock {
         let mut ends = self.ends.clone();
         if !ends.is_empty() {
             let all = map.blocklist.keys().chain(map.range_blocklist.keys());

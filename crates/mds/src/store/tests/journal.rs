@@ -245,6 +245,27 @@ fn a_pool_of_another_file_system_is_refused() {
 }
 
 #[test]
+fn a_file_system_that_is_made_again_on_its_pool_is_opened() {
+    let id = |pool: u8, created: u8| [pool, 0, 0, 0, 0, 0, 0, 0, created, 0, 0, 0, 0, 0, 0, 0];
+    let mut world = World::new(&[]);
+    let opened = |world: World, id: [u8; 16]| {
+        let store = Store::open(START, Setup { id, ..setup(false) });
+        let mut next = World { store, ..world };
+        next.rank = None;
+        next.pump();
+        while !next.pending.is_empty() {
+            next.answer(0);
+        }
+        next
+    };
+    world = opened(world, [7, 7, 7, 7, 7, 7, 7, 7, 1, 1, 1, 1, 1, 1, 1, 1]);
+    assert!(world.store.failure().is_none() && world.rank.is_some());
+    world = opened(world, id(7, 1));
+    let failure = world.store.failure().expect("the pool is another one's");
+    assert!(matches!(failure, Failure::Damage(reason) if reason.contains("another file system")));
+}
+
+#[test]
 fn a_checkpoint_that_is_asked_for_covers_all_records_before_it() {
     let mut world = World::new(&[1]);
     let stored = |world: &mut World| world.rank().log_mut().checkpoint().unwrap();

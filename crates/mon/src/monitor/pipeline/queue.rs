@@ -36,6 +36,8 @@ pub(super) struct Jobs {
     client_bytes: usize,
     /// Whether the last operation was a client's.
     was_client: bool,
+    /// Time at which operations could run last.
+    pub ran: Time,
 }
 
 /// Number and size of a session's waiting operations.
@@ -77,7 +79,7 @@ impl Jobs {
     }
 
     fn push_own(&mut self, job: Job) -> Result<(), Job> {
-        if matches!(job, Job::Of(ServiceJob::Auth(AuthJob::PromotePendingKey(_))))
+        if matches!(job, Job::Of(ServiceJob::Auth(AuthJob::PromotePendingKey(..))))
             && self.cluster.iter().any(|waiting| waiting.covers(&job))
         {
             return Ok(());

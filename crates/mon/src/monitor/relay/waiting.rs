@@ -3,6 +3,10 @@
 use crate::monitor::pipeline::Load;
 use engine::{ConnId, Message, Time};
 use std::collections::BTreeMap;
+use wire::{
+    GetPoolStats, GetPoolStatsReply, MessageBody, MgrCommand, MgrCommandReply, MonCommand,
+    MonCommandAck, MonGetVersion, MonGetVersionReply, PoolOp, PoolOpReply, Statfs, StatfsReply,
+};
 
 /// Bound of the messages that wait for a leader; a session that sends more is closed.
 const WAITING_MAX: usize = 16_384;
@@ -78,12 +82,16 @@ impl WaitingList {
         found.map(|(number, _)| *number).collect()
     }
 
-    /// The number of the request that an answer with this `tid` belongs to.
-    pub fn answered(&self, conn: ConnId, tid: u64) -> Option<u64> {
+    /// The number of the request that an answer belongs to. Clients number commands, pool operations and
+    /// others separately, so requests of two kinds may have the same `tid`.
+    pub fn answered(&self, conn: ConnId, answer: &Message) -> Option<u64> {
+        let is_answered = |waiting: &Waiting| {
+            let request = &waiting.message;
+            (waiting.conn, request.tid, kind_of_answer(request.kind))
+                == (conn, answer.tid, Some(answer.kind))
+        };
         let mut messages = self.messages.iter();
-        let found =
-            messages.find(|(_, waiting)| waiting.conn == conn && waiting.message.tid == tid);
-        found.map(|(number, _)| *number)
+        messages.find(|(_, waiting)| is_answered(waiting)).map(|(number, _)| *number)
     }
 
     /// Panics if the loads of sessions are not those of their messages.
@@ -96,6 +104,19 @@ impl WaitingList {
         }
         assert_eq!(loads, self.by_session, "loads are sums over messages");
     }
+}
+
+/// The kind of the answer to a request that a follower keeps until the leader has answered it.
+fn kind_of_answer(request: u16) -> Option<u16> {
+    Some(match request {
+        MonCommand::KIND => MonCommandAck::KIND,
+        MgrCommand::KIND => MgrCommandReply::KIND,
+        MonGetVersion::KIND => MonGetVersionReply::KIND,
+        PoolOp::KIND => PoolOpReply::KIND,
+        Statfs::KIND => StatfsReply::KIND,
+        GetPoolStats::KIND => GetPoolStatsReply::KIND,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

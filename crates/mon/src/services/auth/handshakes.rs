@@ -276,8 +276,11 @@ fn prove(
         let verdict = AuthVerdict::More { payload: reply.payload.into() };
         return Ok((Some(verdict), Step::Cephx(server)));
     };
-    if authenticated.used_pending_key {
-        let job = AuthJob::PromotePendingKey(server.name().clone());
+    let known = cx.state.entities.get(server.name());
+    if authenticated.used_pending_key
+        && let Some(proved) = known.and_then(|entity| entity.pending_key.clone())
+    {
+        let job = AuthJob::PromotePendingKey(server.name().clone(), proved);
         cx.enqueue(Job::Of(ServiceJob::Auth(job)));
     }
     let verdict = AuthVerdict::Done {

@@ -35,9 +35,10 @@ impl Liveness {
         self.lost.entry(osd).or_insert(now);
     }
 
-    /// Restarts all measurements; called when this monitor begins to lead.
+    /// Restarts all measurements; called when this monitor begins to lead. It may have seen the end of a
+    /// session long ago, as a follower that was not told of the OSD's next one.
     pub fn restart(&mut self) {
-        (self.heard, self.ticks) = (BTreeMap::new(), Ticks::default());
+        *self = Liveness::default();
     }
 
     /// Called in every tick of the leader. If the tick is late, times are moved forward by the delay.

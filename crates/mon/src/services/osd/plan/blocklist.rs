@@ -15,9 +15,6 @@ use types::{EntityAddr, UTime};
 
 /// Interval at which the leader stores a reading of its clock, while the blocklist is not empty.
 const STAMP_INTERVAL: Duration = Duration::from_secs(20);
-/// A clock that has advanced further since the last stored reading is not trusted. Covers the interval, a
-/// change of leader and the delays of a busy store.
-const STAMP_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// Removes expired entries from the blocklist, and stores a reading of the clock if that is due.
 pub(super) fn plan(state: &State, now: Time, change: &mut Change) {
@@ -26,19 +23,10 @@ pub(super) fn plan(state: &State, now: Time, change: &mut Change) {
         return;
     }
     let Some(clock) = &state.members.clock else { return change.stamp_clock(state) };
-    let passed = Duration::from_nanos(wall.as_nanos().saturating_sub(clock.shows));
-    if passed > STAMP_AGE_MAX {
-        change.put_clock(&clock.put_off(map, wall, passed));
-        let seconds = passed.as_secs();
-        return change.note(
-            3,
-            format!(
-                "the blocklist is put off by {seconds} s: monitors were away for so long, or the clock of this \
-                 one is ahead of the clock of the one that led before"
-            ),
-        );
+    if clock.is_ahead(wall) {
+        return change.stamp_clock(state);
     }
-    if passed >= STAMP_INTERVAL || clock.shows > wall.as_nanos() {
+    if clock.age(wall) >= STAMP_INTERVAL || clock.shows > wall.as_nanos() {
         change.stamp_clock(state);
     }
     let expired = |list: &Blocklist| -> Vec<EntityAddr> {
