@@ -158,7 +158,7 @@ pub fn decode_entry_key(key: &Bytes) -> Result<(EntryKey, SnapId)> {
 /// # Errors
 ///
 /// It is no such key.
-pub(crate) fn decode_old_key(key: &[u8]) -> Result<(Ino, SnapId)> {
+pub fn decode_old_key(key: &[u8]) -> Result<(Ino, SnapId)> {
     let mut r = Reader::new(key);
     let ino = u64::from_be_bytes(r.array("key of an inode")?);
     let last = u64::from_be_bytes(r.array("last snapshot")?);
@@ -209,11 +209,21 @@ impl Row {
         decode(value, |r, _| r.value())
     }
 
-    pub(crate) fn decode_old_entry(value: &[u8]) -> Result<OldEntry> {
+    /// The value of the row of an entry as snapshots show it.
+    ///
+    /// # Errors
+    ///
+    /// See [`Row::decode_entry`].
+    pub fn decode_old_entry(value: &[u8]) -> Result<OldEntry> {
         decode(value, |r, _| r.value())
     }
 
-    pub(crate) fn decode_snapshots(value: &[u8]) -> Result<SnapNumbers> {
+    /// The value of the row with the numbers of snapshots.
+    ///
+    /// # Errors
+    ///
+    /// See [`Row::decode_entry`].
+    pub fn decode_snapshots(value: &[u8]) -> Result<SnapNumbers> {
         decode(value, |r, _| r.value())
     }
 }

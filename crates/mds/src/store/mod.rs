@@ -12,10 +12,12 @@
 //! * After a failed write the rank answers nothing more: its process ends, and a successor replays.
 
 mod eviction;
-mod objects;
+pub mod fsck;
+pub(crate) mod objects;
 mod open;
 mod purge_rows;
 mod purger;
+mod replayed;
 mod setup;
 mod snap_removal;
 #[cfg(test)]
@@ -152,6 +154,7 @@ impl Failure {
             error if error.is_newer() => Failure::Passing(format!(
                 "{error}; this server is too old for the file system, run one of a newer version"
             )),
+            StoreError::InRepair => Failure::Passing(error.to_string()),
             error if setup.is_new => Failure::Passing(error.to_string()),
             error => Failure::Damage(error.to_string()),
         }

@@ -45,6 +45,7 @@ impl Setup {
             checkpoint,
             numbers,
             spans: journal.spans(checkpoint),
+            is_in_repair: false,
         }
     }
 }
@@ -66,6 +67,11 @@ pub(crate) enum StoreError {
     /// The pool was used before.
     #[error("the metadata pool has another file system; create this one with an empty pool")]
     OtherFileSystem,
+    /// A repair has begun.
+    #[error(
+        "a repair of the file system has begun and not ended; let `sepiola fs fsck NAME --repair --resume` end it"
+    )]
+    InRepair,
     /// An object does not decode.
     #[error("object {object} of the metadata pool does not decode: {error}")]
     Undecodable {

@@ -1,0 +1,218 @@
+//! The check: takes rows and records, and says what contradicts what.
+
+use crate::facts::{Facts, Place};
+use crate::finding::{Finding, Problem, Report};
+use crate::object::{INODES_SHIFT, Table};
+use crate::overlay::{Overlay, inode_mut};
+use crate::plan::{Fix, RowChange, decode_row};
+use crate::settle::Settlement;
+use crate::{numbers, paths, settle, snapshots};
+use bytes::Bytes;
+use codec::{DecodeError, DecodeErrorKind, Reader};
+use namespace::{Ino, Row, RowKey, decode_entry_key, decode_ino_key, decode_old_key};
+use std::collections::BTreeMap;
+use types::SnapId;
+
+/// Takes what is stored. Records come before rows; else the order does not matter.
+#[derive(Debug, Default)]
+pub struct Check {
+    pub(crate) rank: u32,
+    overlay: Overlay,
+    pub(crate) facts: Facts,
+    pub(crate) report: Report,
+    pub(crate) fixes: Vec<Fix>,
+    /// Changes that put the journal into rows.
+    changes: Vec<RowChange>,
+    pub(crate) settled: BTreeMap<Ino, Settlement>,
+    /// Numbers of inodes below this one may have been used.
+    pub(crate) numbers: u64,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Checked {
+    /// For people.
+    pub report: Report,
+    /// Changes that put the records of the journal into rows. A repair makes them, writes a head whose
+    /// checkpoint has all records, and checks again.
+    pub journal_rows: Vec<RowChange>,
+    pub(crate) rank: u32,
+    pub(crate) facts: Facts,
+    pub(crate) fixes: Vec<Fix>,
+    pub(crate) settled: BTreeMap<Ino, Settlement>,
+}
+
+impl Check {
+    /// Without rows.
+    pub fn new(rank: u32) -> Self {
+        Check { rank, ..Check::default() }
+    }
+
+    /// Takes a record of the journal.
+    pub fn record(&mut self, record: namespace::Record) {
+        self.overlay.record(record);
+    }
+
+    /// Numbers of inodes below this one may have been used, as the head and the journal say.
+    pub fn used_below(&mut self, numbers: u64) {
+        self.numbers = self.numbers.max(numbers);
+    }
+
+    /// Takes a session, with the ranges of numbers that are delegated to it.
+    pub fn session(&mut self, client: u64, ranges: impl IntoIterator<Item = (u64, u64)>) {
+        self.facts.totals.sessions += 1;
+        let ranges = ranges.into_iter().map(|(first, count)| (first, count, client));
+        self.facts.delegated.extend(ranges);
+    }
+
+    /// Takes a purge of an inode that is gone.
+    pub fn purge(&mut self, ino: Ino) {
+        self.facts.totals.purges += 1;
+        self.facts.purges.insert(ino);
+    }
+
+    /// An object exists.
+    pub fn object(&mut self, name: &[u8], table: Table) {
+        match table {
+            Table::Directory(ino) => drop(self.facts.objects.insert(ino)),
+            Table::Unknown => {
+                let name = String::from_utf8_lossy(name);
+                let text = "it is not an object of this file system";
+                self.report.add(Finding::new(Problem::UnknownObject, name, text));
+            }
+            _ => {}
+        }
+    }
+
+    /// An object that is left over: `text` says of what.
+    pub fn leftover_object(&mut self, name: &str, text: &str) {
+        let finding = Finding::new(Problem::Leftover, name, text);
+        self.report.add(finding.mended_by("the object is removed"));
+        self.fixes.push(Fix::RemoveObject(name.to_owned()));
+    }
+
+    /// A row of any table does not decode.
+    pub fn undecodable(&mut self, object: &str, key: &Bytes, value: &Bytes, error: &DecodeError) {
+        let text = format!("the row does not decode: {error}");
+        if error.is_newer() {
+            let text = format!("{text}; a newer program wrote it, check with that one");
+            return self.report.add(Finding::new(Problem::Newer, object, text).at(key.clone()));
+        }
+        let finding = Finding::new(Problem::Undecodable, object, text).at(key.clone());
+        self.report.add(finding.mended_by("the row is put aside, into the object 'damaged'"));
+        let (object, key, value) = (object.to_owned(), key.clone(), value.clone());
+        self.fixes.push(Fix::PutAside { object, key, value });
+    }
+
+    /// Takes a row of the tree.
+    pub fn row(&mut self, object: &str, table: Table, key: &Bytes, value: &Bytes) {
+        let place = match row_key(table, key) {
+            Ok(place) => place,
+            Err(error) => return self.undecodable(object, key, value, &error),
+        };
+        if self.overlay.hides(&place) {
+            return;
+        }
+        if self.overlay.is_of_removed(&place) {
+            let (object, key) = (object.to_owned(), key.clone());
+            return self.changes.push(RowChange { object, key, value: None });
+        }
+        match decode_row(&place, value) {
+            Ok(row) => self.add(place, row),
+            Err(error) => self.undecodable(object, key, value, &error),
+        }
+    }
+
+    fn add(&mut self, key: RowKey, mut row: Row) {
+        let is_touched = crate::overlay::last_shown(&key).is_none()
+            && inode_mut(&mut row).is_some_and(|inode| self.overlay.touch(inode));
+        if is_touched {
+            self.changes.push(RowChange::of(&key, self.rank, Some(&row)));
+        }
+        self.facts.add(&key, &row);
+    }
+
+    /// All was given: compares everything with everything.
+    pub fn finish(mut self) -> Checked {
+        self.facts.totals.records = self.overlay.records();
+        for (key, row) in self.overlay.take_rows() {
+            let before = self.changes.len();
+            if let Some(row) = row.clone() {
+                self.add(key.clone(), row);
+            }
+            if self.changes.len() == before {
+                self.changes.push(RowChange::of(&key, self.rank, row.as_ref()));
+            }
+        }
+        settle::check(&mut self);
+        paths::check(&mut self);
+        snapshots::check(&mut self);
+        numbers::check(&mut self);
+        self.leftovers();
+        paths::name(&mut self);
+        self.count();
+        let Check { rank, facts, mut report, fixes, changes, settled, .. } = self;
+        report.totals = facts.totals;
+        Checked { report, journal_rows: changes, rank, facts, fixes, settled }
+    }
+
+    /// Objects of directories that are gone.
+    fn leftovers(&mut self) {
+        let is_known = |ino: &Ino| {
+            self.facts.inodes.contains_key(ino)
+                || self.facts.entries.contains_key(ino)
+                || self.overlay.concerns(*ino)
+        };
+        let kept = |ino: &Ino| {
+            let first = namespace::EntryKey { hash: 0, name: Bytes::new() };
+            let next = self.facts.old_entries.range((*ino, first, SnapId(0))..).next();
+            next.is_some_and(|((at, ..), _)| at == ino)
+        };
+        let objects = self.facts.objects.iter();
+        let left: Vec<Ino> = objects.filter(|ino| !is_known(ino) && !kept(ino)).copied().collect();
+        for ino in left {
+            let name = namespace::directory_object(ino);
+            self.leftover_object(&name, "the directory is gone, and its object is empty");
+        }
+    }
+
+    fn count(&mut self) {
+        let totals = &mut self.facts.totals;
+        for inode in self.facts.inodes.values() {
+            let Some(image) = inode.best() else { continue };
+            match (image.kind, &image.place) {
+                (_, Place::Orphan) => totals.orphans += 1,
+                (namespace::Kind::Directory, _) => totals.directories += 1,
+                _ => {
+                    totals.files += 1;
+                    totals.bytes = totals.bytes.wrapping_add(image.size);
+                }
+            }
+        }
+        totals.snapshots = self.facts.snaps.len() as u64;
+    }
+}
+
+/// The place of a row of the tree.
+fn row_key(table: Table, key: &Bytes) -> codec::Result<RowKey> {
+    let at = Reader::new(key);
+    let within = |ino: Ino, part: u64| match ino.0 >> INODES_SHIFT == part {
+        true => Ok(ino),
+        false => Err(at.error("key of an inode", DecodeErrorKind::InvalidValue { value: ino.0 })),
+    };
+    Ok(match table {
+        Table::Directory(directory) => match decode_entry_key(key)? {
+            (entry, SnapId::HEAD) => RowKey::Entry(directory, entry),
+            (entry, last) => RowKey::OldEntry(directory, entry, last),
+        },
+        Table::Links(part) => RowKey::Link(within(decode_ino_key(key)?, part)?),
+        Table::Roots => RowKey::Root(decode_ino_key(key)?),
+        Table::Orphans => RowKey::Orphan(decode_ino_key(key)?),
+        Table::Past(part) => {
+            let (ino, last) = decode_old_key(key)?;
+            RowKey::OldInode(within(ino, part)?, last)
+        }
+        Table::Snapshots if key == &RowKey::Snapshots.key() => RowKey::Snapshots,
+        _ => return Err(at.error("key of a row", DecodeErrorKind::InvalidValue { value: 0 })),
+    })
+}

@@ -1,0 +1,156 @@
+//! Snapshots: their numbers, and what is kept for them.
+
+use crate::check::Check;
+use crate::facts::{Place, Shown};
+use crate::finding::{Finding, Problem};
+use crate::plan::Fix;
+use crate::settle::located;
+use namespace::{EntryKey, Ino, RowKey, SNAPSHOTS_OBJECT, SnapNumbers};
+use std::collections::BTreeMap;
+use types::SnapId;
+
+/// Checks all of it.
+pub(crate) fn check(check: &mut Check) {
+    numbers(check);
+    owners(check);
+    entries(check);
+    inodes(check);
+}
+
+/// The greatest number that was given out is known, and no snapshot that exists is to be removed.
+fn numbers(check: &mut Check) {
+    let facts = &check.facts;
+    let known = facts.numbers.clone().unwrap_or_default();
+    let mut right = SnapNumbers { last: known.last.max(facts.greatest_snap), ..known.clone() };
+    right.removed.retain(|snap| !facts.snaps.contains_key(snap));
+    if right == known {
+        return;
+    }
+    let text = match right.last > known.last {
+        true => {
+            format!("snapshot {} is used, and {} is the last number", right.last.0, known.last.0)
+        }
+        false => "a snapshot that exists is listed as removed".to_owned(),
+    };
+    let finding = Finding::new(Problem::SnapshotNumbers, SNAPSHOTS_OBJECT, text);
+    check.report.add(finding.at(RowKey::Snapshots.key()).mended_by("the numbers are set"));
+    check.fixes.push(Fix::Numbers(right));
+}
+
+fn owners(check: &mut Check) {
+    for (snap, owners) in check.facts.snaps.iter().filter(|(_, owners)| owners.len() > 1) {
+        for ino in owners {
+            let key = &check.facts.inodes[ino].row_keys(*ino)[0];
+            let text = format!("{} directories have snapshot {}", owners.len(), snap.0);
+            let finding = located(Problem::DuplicateSnapshot, key, check.rank, text);
+            check.report.add(finding.of(*ino));
+        }
+    }
+}
+
+/// Old entries do not overlap, and stand for an inode in each snapshot that shows them.
+fn entries(check: &mut Check) {
+    let live = live_entries(check);
+    let mut before: Option<(Ino, EntryKey, SnapId)> = None;
+    let mut fixes = Vec::new();
+    let mut findings = Vec::new();
+    for (place, old) in &check.facts.old_entries {
+        let (directory, entry, last) = place;
+        let key = RowKey::OldEntry(*directory, entry.clone(), *last);
+        let same = before.as_ref().filter(|(at, name, _)| (at, name) == (directory, entry));
+        let overlap = same.map_or(SnapId(0), |(_, _, last)| *last);
+        if let Some(fix) = range(&key, Shown { last: *last, after: old.after }, overlap) {
+            findings.push(range_finding(&key, check.rank, &fix));
+            fixes.push(fix);
+        }
+        let lacks = |snap: &SnapId| !shows(check, old.ino, *snap);
+        let shown = check.facts.shown(old.after.max(overlap), *last).find(lacks);
+        if let Some(snap) = shown {
+            let text = format!("snapshot {} shows the name, and not its inode", snap.0);
+            let finding = located(Problem::SnapshotInode, &key, check.rank, text);
+            findings.push(finding.of(old.ino));
+        }
+        if let Some(after) = live.get(&(*directory, entry.clone()))
+            && after < last
+        {
+            let key = RowKey::Entry(*directory, entry.clone());
+            let fix = Fix::After { key, after: *last };
+            findings.push(range_finding(
+                &RowKey::Entry(*directory, entry.clone()),
+                check.rank,
+                &fix,
+            ));
+            fixes.push(fix);
+        }
+        before = Some(place.clone());
+    }
+    findings.into_iter().for_each(|finding| check.report.add(finding));
+    check.fixes.extend(fixes);
+}
+
+/// The snapshot behind which the tree's meaning of a name is shown, of names that had another one.
+fn live_entries(check: &Check) -> BTreeMap<(Ino, EntryKey), SnapId> {
+    if check.facts.old_entries.is_empty() {
+        return BTreeMap::new();
+    }
+    let names = check.facts.inodes.values().flat_map(|inode| inode.names());
+    names.map(|name| ((name.directory, name.key), name.after)).collect()
+}
+
+/// Whether a snapshot shows an inode.
+fn shows(check: &Check, ino: Ino, snap: SnapId) -> bool {
+    let old = check.facts.old_inodes.get(&ino).into_iter().flatten();
+    let live = check.facts.inodes.get(&ino).and_then(|inode| inode.best());
+    old.into_iter().any(|shown| shown.after < snap && snap <= shown.last)
+        || live.is_some_and(|image| image.after < snap)
+}
+
+/// Old versions of an inode do not overlap each other and the inode.
+fn inodes(check: &mut Check) {
+    let mut found = Vec::new();
+    for (ino, versions) in &check.facts.old_inodes {
+        let mut versions = versions.clone();
+        versions.sort_unstable();
+        let mut overlap = SnapId(0);
+        for shown in versions {
+            let key = RowKey::OldInode(*ino, shown.last);
+            found.extend(range(&key, shown, overlap).map(|fix| (key, *ino, fix)));
+            overlap = shown.last;
+        }
+        let inode = check.facts.inodes.get(ino);
+        for image in inode.into_iter().flat_map(|inode| &inode.images) {
+            if image.after < overlap && image.place != Place::Orphan {
+                let key = image.place.row_key(*ino);
+                let fix = Fix::InodeAfter { key: key.clone(), after: overlap };
+                found.push((key, *ino, fix));
+            }
+        }
+    }
+    for (key, ino, fix) in found {
+        check.report.add(range_finding(&key, check.rank, &fix).of(ino));
+        check.fixes.push(fix);
+    }
+}
+
+/// The change of a version that overlaps the one before, or that no snapshot can show.
+fn range(key: &RowKey, shown: Shown, before: SnapId) -> Option<Fix> {
+    if shown.after >= shown.last {
+        return Some(Fix::Remove(key.clone()));
+    }
+    let (key, after) = (key.clone(), before);
+    (shown.after < before).then(|| match key {
+        RowKey::OldInode(..) => Fix::InodeAfter { key, after },
+        _ => Fix::After { key, after },
+    })
+}
+
+fn range_finding(key: &RowKey, rank: u32, fix: &Fix) -> Finding {
+    let (text, repair) = match fix {
+        Fix::Remove(_) => ("no snapshot can show this version", "the row is removed"),
+        _ => (
+            "a snapshot shows this version and the one before",
+            "snapshots show the one before, as servers read it",
+        ),
+    };
+    located(Problem::SnapshotRange, key, rank, text).mended_by(repair)
+}
