@@ -115,6 +115,14 @@ impl Checked {
         !self.fixes.is_empty() || !self.settled.is_empty()
     }
 
+    /// Whether objects of a file's data may exist: it does, or a snapshot shows it, or they are to be removed.
+    pub fn has_data_of(&self, ino: u64) -> bool {
+        let ino = Ino(ino);
+        let facts = &self.facts;
+        let exists = facts.inodes.get(&ino).is_some_and(|inode| !inode.images.is_empty());
+        exists || facts.old_inodes.contains_key(&ino) || facts.purges.contains(&ino)
+    }
+
     /// Rows whose values [`Checked::plan`] needs.
     pub fn wanted(&self) -> BTreeSet<RowKey> {
         let edited = self.fixes.iter().filter_map(|fix| match fix {

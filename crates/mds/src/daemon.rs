@@ -4,6 +4,7 @@ mod cluster;
 mod commands;
 mod end;
 mod failures;
+mod scrubs;
 #[cfg(test)]
 mod tests;
 

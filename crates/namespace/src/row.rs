@@ -249,6 +249,22 @@ impl Tree {
         })
     }
 
+    /// Places of the rows of a directory, from one entry to another one, both included.
+    pub fn row_keys_of(
+        &self,
+        directory: Ino,
+        from: &EntryKey,
+        to: Option<&EntryKey>,
+    ) -> Vec<RowKey> {
+        let is_within = |key: &EntryKey| to.is_none_or(|to| key <= to);
+        let live = self.entries_from(directory, from).take_while(|key| is_within(key));
+        let live = live.map(|key| RowKey::Entry(directory, key.clone()));
+        let old = self.old_versions().keys_from(directory, from);
+        let old = old.take_while(|(key, _)| is_within(key));
+        let old = old.map(|(key, last)| RowKey::OldEntry(directory, key.clone(), last));
+        live.chain(old).collect()
+    }
+
     /// The row of a key, as the tree is now; `None` if there is none.
     pub fn row(&self, key: &RowKey) -> Option<Row> {
         match key {

@@ -74,7 +74,7 @@ const ARROWS: [(&str, &[&str]); 44] = [
         "sim",
         &[
             "codec", "types", "engine", "stdx", "crush", "maps", "wire", "auth", "msgr", "store",
-            "block", "erasure", "pg", "osd", "fscheck", "mds", "mon", "rados", "rbd", "fsclient",
+            "block", "erasure", "pg", "osd", "mds", "mon", "rados", "rbd", "fsclient",
         ],
     ),
     (
