@@ -94,14 +94,19 @@ impl Check {
     /// A row of any table does not decode.
     pub fn undecodable(&mut self, object: &str, key: &Bytes, value: &Bytes, error: &DecodeError) {
         let text = format!("the row does not decode: {error}");
-        if error.is_newer() {
+        if is_newer(error) {
             let text = format!("{text}; a newer program wrote it, check with that one");
             return self.report.add(Finding::new(Problem::Newer, object, text).at(key.clone()));
         }
-        let finding = Finding::new(Problem::Undecodable, object, text).at(key.clone());
+        let (finding, is_full) =
+            (Finding::new(Problem::Undecodable, object, text), self.report.is_full());
+        let finding = finding.at(key.clone());
         self.report.add(finding.mended_by("the row is put aside, into the object 'damaged'"));
-        let (object, key, value) = (object.to_owned(), key.clone(), value.clone());
-        self.fixes.push(Fix::PutAside { object, key, value });
+        // The values of what is put aside are kept until then: of no more rows than there are findings.
+        if !is_full {
+            let (object, key, value) = (object.to_owned(), key.clone(), value.clone());
+            self.fixes.push(Fix::PutAside { object, key, value });
+        }
     }
 
     /// Takes a row of the tree.
@@ -190,6 +195,16 @@ impl Check {
             }
         }
         totals.snapshots = self.facts.snaps.len() as u64;
+    }
+}
+
+/// Greatest version that a newer program is thought to write. More is taken for damage, as most bytes are.
+const VERSION_MAX: u8 = 32;
+
+fn is_newer(error: &DecodeError) -> bool {
+    match error.kind {
+        DecodeErrorKind::TooNew { compat, .. } => compat <= VERSION_MAX,
+        _ => error.is_newer(),
     }
 }
 

@@ -187,11 +187,16 @@ impl Report {
         self.findings.iter().any(|finding| finding.problem == Problem::Newer)
     }
 
+    /// Whether no further finding is kept.
+    pub(crate) fn is_full(&self) -> bool {
+        self.findings.len() >= FINDINGS_MAX
+    }
+
     /// Adds a finding, or counts it.
     pub(crate) fn add(&mut self, finding: Finding) {
-        match self.findings.len() < FINDINGS_MAX {
-            true => self.findings.push(finding),
-            false => self.more += 1,
+        match self.is_full() {
+            true => self.more += 1,
+            false => self.findings.push(finding),
         }
     }
 }

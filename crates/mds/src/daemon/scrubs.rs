@@ -21,6 +21,9 @@ pub(super) fn run(
     arguments: &Arguments,
 ) -> Result<Value, Sentence> {
     let Some(scrubs) = scrubs else {
+        if prefix == "damage ls" {
+            return Ok(json!([]));
+        }
         return Err(Sentence::new(Errno::NOTSUPP, "this server stores nothing (--volatile)"));
     };
     match prefix {

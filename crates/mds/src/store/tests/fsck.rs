@@ -227,7 +227,7 @@ fn a_sound_tree_has_no_findings_and_is_left_as_it_is() {
 #[test]
 fn a_row_that_does_not_decode_is_put_aside() {
     let damage = |rows: &mut Rows<'_>, paths: &BTreeMap<String, u64>| {
-        rows.put(&entry(paths["/d"], "one"), Bytes::from_static(b"\x01\x01nonsense"));
+        rows.put(&entry(paths["/d"], "one"), Bytes::from_static(b"nonsense"));
     };
     damaged(damage, &[Problem::Undecodable], &["/d/one"], &[]);
 }
@@ -419,7 +419,7 @@ fn rows_of_a_newer_program_are_not_touched() {
     let mut world = stored();
     let key = entry(1, "d");
     let mut value = Rows(&mut world.pool).get(&key).encode().to_vec();
-    (value[0], value[1]) = (99, 99);
+    (value[0], value[1]) = (3, 3);
     Rows(&mut world.pool).put(&key, value.into());
     let report = check(&mut world.pool).checked.report;
     assert!(report.is_newer() && !report.is_sound(), "{report:?}");
@@ -467,4 +467,75 @@ fn a_journal_that_is_damaged_ends_there_if_that_is_accepted() {
     run(pool, Procedure::new(|steps| fsck::end(steps, TARGET)), usize::MAX);
     let mut successor = open(world.pool.clone());
     assert!(successor.paths().contains_key("/d/one") && !successor.paths().contains_key("/later"));
+}
+
+/// Scrubs everything, and returns what was found.
+pub(super) fn scrub(world: &mut World, repairs: bool) -> Vec<String> {
+    let (now, root) = (world.now, ("/".to_owned(), Ino::ROOT));
+    world.store.scrub.start(now, root, None, true, repairs).expect("no other one runs");
+    while world.store.scrub.status()["scrubs"] != serde_json::json!({}) {
+        world.now = world.now + Duration::from_millis(10);
+        world.finish();
+    }
+    world.finish();
+    assert_eq!(world.store.scrub.status()["last"]["outcome"], "done");
+    let damage = world.store.scrub.damage();
+    let shown = damage.as_array().expect("a list").iter();
+    shown.map(|one| format!("{}: {}", one["path"], one["problem"]).replace('"', "")).collect()
+}
+
+#[test]
+fn a_scrub_finds_rows_that_are_not_stored_as_they_are_served_and_writes_them_again() {
+    let mut world = stored();
+    assert_eq!(scrub(&mut world, false), [] as [String; 0]);
+    let paths = world.paths();
+    let sound = world.pool.clone();
+    let rows = &mut Rows(&mut world.pool);
+    rows.remove(&entry(paths["/d"], "one"));
+    rows.put(&entry(1, "both"), Bytes::from_static(b"\x01\x01nonsense"));
+    rows.remove(&RowKey::Link(Ino(paths["/both"])));
+    rows.set(&entry(paths["/d/e"], "none"), &primary(Inode { ino: Ino(9), ..Inode::default() }));
+    let root = rows.inode(&RowKey::Root(Ino::ROOT));
+    rows.set(&RowKey::Root(Ino::ROOT), &Row::Inode(Box::new(Inode { mode: 0, ..root })));
+    let found: BTreeSet<String> = scrub(&mut world, false).into_iter().collect();
+    let expected = [
+        "/: the row has other content than what is served",
+        "/both: the row does not decode",
+        "/d/e/none: the row is of a name that does not exist",
+        "/d/e/two: the row is missing",
+        "/d/one: the row is missing",
+    ];
+    assert_eq!(found.len(), 5, "{found:?}");
+    let is_known =
+        |one: &&String| expected.contains(&one.as_str()) || one.contains("row is missing");
+    assert!(found.iter().all(|one| is_known(&one)), "{found:?}");
+    assert_eq!(scrub(&mut world, true), [] as [String; 0], "what was mended is no damage");
+    assert_eq!(scrub(&mut world, false), [] as [String; 0]);
+    let tables = |pool: &Pool| {
+        let objects = pool.objects.iter();
+        let rows = objects.map(|(name, object)| (name.clone(), object.pairs.clone()));
+        rows.filter(|(_, pairs)| !pairs.is_empty()).collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(tables(&world.pool), tables(&sound));
+}
+
+#[test]
+fn a_scrub_pauses_and_is_aborted() {
+    let mut world = stored();
+    let (now, root) = (world.now, ("/".to_owned(), Ino::ROOT));
+    let scrub = &mut world.store.scrub;
+    assert_eq!(
+        scrub.start(now, root.clone(), Some("mine".to_owned()), true, false),
+        Some("mine".to_owned())
+    );
+    assert_eq!(scrub.start(now, root, None, true, false), None);
+    scrub.pause(now, true);
+    world.now = world.now + Duration::from_secs(1);
+    world.finish();
+    let status = world.store.scrub.status();
+    assert!(status["status"].as_str().is_some_and(|text| text.starts_with("PAUSED")), "{status}");
+    world.store.scrub.abort();
+    assert_eq!(world.store.scrub.status()["status"], "no active scrubs running");
+    assert_eq!(world.store.scrub.status()["last"]["outcome"], "aborted");
+    assert!(!world.store.scrub.forget(1));
 }
