@@ -103,6 +103,15 @@ pub(crate) struct Shown {
     pub after: SnapId,
 }
 
+/// The part of an inode that begins a realm.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RealmFacts {
+    /// Snapshots of the directory, and of realms in which it was before.
+    pub snaps: BTreeSet<SnapId>,
+    /// Snapshots of realms above count from this one on.
+    pub parent_since: SnapId,
+}
+
 /// All facts.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
@@ -114,6 +123,8 @@ pub(crate) struct Facts {
     pub old_entries: BTreeMap<(Ino, EntryKey, SnapId), OldEntry>,
     pub old_inodes: BTreeMap<Ino, Vec<Shown>>,
     pub numbers: Option<SnapNumbers>,
+    /// Realms by their inodes.
+    pub realms: BTreeMap<Ino, RealmFacts>,
     /// Owners of snapshots.
     pub snaps: BTreeMap<SnapId, BTreeSet<Ino>>,
     /// The greatest number of a snapshot that any row names.
@@ -178,6 +189,9 @@ impl Facts {
         self.name_snap(inode.policy.after);
         let realm = inode.policy.realm.iter();
         for realm in realm {
+            let snaps = realm.snaps.keys().chain(&realm.prior).copied().collect();
+            let facts = RealmFacts { snaps, parent_since: realm.parent_since };
+            self.realms.insert(inode.ino, facts);
             for snap in realm.snaps.keys() {
                 self.snaps.entry(*snap).or_default().insert(inode.ino);
                 self.name_snap(*snap);

@@ -63,7 +63,7 @@ fn entries_of_others(check: &mut Check) {
 }
 
 /// The directory and name of each directory, as a repair leaves them.
-fn homes(check: &Check) -> BTreeMap<Ino, (Ino, Name)> {
+pub(crate) fn homes(check: &Check) -> BTreeMap<Ino, (Ino, Name)> {
     let directories = check.facts.inodes.iter().filter(|(_, inode)| inode.is_directory());
     let home = |(ino, inode): (&Ino, &InodeFacts)| {
         let names = match check.settled.get(ino) {
@@ -99,7 +99,7 @@ pub(crate) fn name(check: &mut Check) {
         let mut names = Vec::new();
         let mut at = ino;
         while at != Ino::ROOT && names.len() < DEPTH_MAX {
-            let Some((parent, name)) = above.get(&at) else { return None };
+            let (parent, name) = above.get(&at)?;
             names.push(String::from_utf8_lossy(&name.key.name).into_owned());
             at = *parent;
         }

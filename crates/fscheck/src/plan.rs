@@ -227,7 +227,7 @@ impl Planned<'_> {
             is_directory && !self.checked.settled.contains_key(ino)
         };
         let mut names = (0..).map(numbered);
-        let usable = |name: &Bytes| facts.found_places.get(name).is_none_or(|ino| is_good(ino));
+        let usable = |name: &Bytes| facts.found_places.get(name).is_none_or(is_good);
         let name = names.find(usable).expect("some number is free");
         if let Some(ino) = facts.found_places.get(&name) {
             let all = facts.inodes.values().flat_map(|inode| inode.names());

@@ -1,12 +1,13 @@
 //! Snapshots: their numbers, and what is kept for them.
 
 use crate::check::Check;
-use crate::facts::{Place, Shown};
+use crate::facts::{Name, Place, Shown};
 use crate::finding::{Finding, Problem};
+use crate::paths::homes;
 use crate::plan::Fix;
 use crate::settle::located;
 use namespace::{EntryKey, Ino, RowKey, SNAPSHOTS_OBJECT, SnapNumbers};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::SnapId;
 
 /// Checks all of it.
@@ -50,7 +51,7 @@ fn owners(check: &mut Check) {
 
 /// Old entries do not overlap, and stand for an inode in each snapshot that shows them.
 fn entries(check: &mut Check) {
-    let live = live_entries(check);
+    let (live, mut realms) = (live_entries(check), Realms::new(check));
     let mut before: Option<(Ino, EntryKey, SnapId)> = None;
     let mut fixes = Vec::new();
     let mut findings = Vec::new();
@@ -64,8 +65,9 @@ fn entries(check: &mut Check) {
             fixes.push(fix);
         }
         let lacks = |snap: &SnapId| !shows(check, old.ino, *snap);
-        let shown = check.facts.shown(old.after.max(overlap), *last).find(lacks);
-        if let Some(snap) = shown {
+        let shown = check.facts.shown(old.after.max(overlap), *last).filter(lacks);
+        let lacking = shown.collect::<Vec<_>>();
+        if let Some(snap) = lacking.into_iter().find(|snap| realms.show(*directory, *snap)) {
             let text = format!("snapshot {} shows the name, and not its inode", snap.0);
             let finding = located(Problem::SnapshotInode, &key, check.rank, text);
             findings.push(finding.of(old.ino));
@@ -86,6 +88,40 @@ fn entries(check: &mut Check) {
     }
     findings.into_iter().for_each(|finding| check.report.add(finding));
     check.fixes.extend(fixes);
+}
+
+/// Snapshots by the directories that they show now.
+struct Realms<'a> {
+    check: &'a Check,
+    above: BTreeMap<Ino, (Ino, Name)>,
+    known: BTreeMap<Ino, BTreeSet<SnapId>>,
+}
+
+impl<'a> Realms<'a> {
+    fn new(check: &'a Check) -> Self {
+        let is_needed = !check.facts.old_entries.is_empty();
+        let above = if is_needed { homes(check) } else { BTreeMap::new() };
+        Realms { check, above, known: BTreeMap::new() }
+    }
+
+    /// Whether a snapshot is one of a directory, or of those above, since it is there. Of a directory that is
+    /// gone nothing is known.
+    fn show(&mut self, directory: Ino, snap: SnapId) -> bool {
+        let (above, realms) = (&self.above, &self.check.facts.realms);
+        let known = self.known.entry(directory).or_insert_with(|| {
+            let (mut found, mut since) = (BTreeSet::new(), SnapId(0));
+            let (mut at, mut passed) = (Some(directory), BTreeSet::new());
+            while let Some(ino) = at.filter(|ino| passed.insert(*ino)) {
+                if let Some(realm) = realms.get(&ino) {
+                    found.extend(realm.snaps.iter().filter(|snap| **snap >= since));
+                    since = since.max(realm.parent_since);
+                }
+                at = above.get(&ino).map(|(directory, _)| *directory);
+            }
+            found
+        });
+        known.contains(&snap)
+    }
 }
 
 /// The snapshot behind which the tree's meaning of a name is shown, of names that had another one.

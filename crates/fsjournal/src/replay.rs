@@ -125,7 +125,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Ends the journal where it is damaged: all records behind are lost. The next generation continues there.
+    /// Ends the journal where it is damaged: all records behind are lost, and the next generation continues.
     pub fn give_up(self) -> Resume {
         let newest = self.spans.back().map_or(0, |span| span.start.generation);
         let generation = newest.max(self.chain.generation) + 1;

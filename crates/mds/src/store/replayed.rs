@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Records and rows, as far as they are read. Records come first.
 #[derive(Debug, Default)]
 pub(super) struct Replayed {
+    /// Sessions of clients, by global id.
     pub sessions: BTreeMap<u64, SessionImage>,
     /// Sessions of which the journal has something.
     pub changed: BTreeSet<u64>,

@@ -386,7 +386,11 @@ fn named(tree: &Tree, key: &RowKey) -> (Ino, String) {
         | RowKey::Link(ino)
         | RowKey::Orphan(ino)
         | RowKey::Directory(ino)
-        | RowKey::OldInode(ino, _) => (*ino, tree.path(*ino)),
-        RowKey::Snapshots => (Ino::ROOT, "the numbers of snapshots".to_owned()),
+        | RowKey::OldInode(ino, _)
+            if *ino != Ino::ROOT =>
+        {
+            (*ino, tree.path(*ino))
+        }
+        _ => (Ino::ROOT, "/".to_owned()),
     }
 }
