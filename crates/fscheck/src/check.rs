@@ -1,34 +1,27 @@
 //! The check: takes rows and records, and says what contradicts what.
 
-use crate::facts::{Facts, Place};
+use crate::facts::Place;
 use crate::finding::{Finding, Problem, Report};
+use crate::fix::{Fix, RowChange, decode_row};
 use crate::object::{INODES_SHIFT, Table};
-use crate::overlay::{Overlay, inode_mut};
-use crate::plan::{Fix, RowChange, decode_row};
-use crate::settle::Settlement;
+use crate::overlay::{Overlay, inode_mut, last_shown};
+use crate::state::State;
 use crate::{numbers, paths, settle, snapshots};
 use bytes::Bytes;
 use codec::{DecodeError, DecodeErrorKind, Reader};
 use namespace::{Ino, Row, RowKey, decode_entry_key, decode_ino_key, decode_old_key};
-use std::collections::BTreeMap;
 use types::SnapId;
 
 /// Takes what is stored. Records come before rows; else the order does not matter.
 #[derive(Debug, Default)]
 pub struct Check {
-    pub(crate) rank: u32,
     overlay: Overlay,
-    pub(crate) facts: Facts,
-    pub(crate) report: Report,
-    pub(crate) fixes: Vec<Fix>,
+    state: State,
     /// Changes that put the journal into rows.
     changes: Vec<RowChange>,
-    pub(crate) settled: BTreeMap<Ino, Settlement>,
-    /// Numbers of inodes below this one may have been used.
-    pub(crate) numbers: u64,
 }
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Checked {
     /// For people.
@@ -36,16 +29,13 @@ pub struct Checked {
     /// Changes that put the records of the journal into rows. A repair makes them, writes a head whose
     /// checkpoint has all records, and checks again.
     pub journal_rows: Vec<RowChange>,
-    pub(crate) rank: u32,
-    pub(crate) facts: Facts,
-    pub(crate) fixes: Vec<Fix>,
-    pub(crate) settled: BTreeMap<Ino, Settlement>,
+    pub(crate) state: State,
 }
 
 impl Check {
     /// Without rows.
     pub fn new(rank: u32) -> Self {
-        Check { rank, ..Check::default() }
+        Check { state: State { rank, ..State::default() }, ..Check::default() }
     }
 
     /// Takes a record of the journal.
@@ -55,30 +45,30 @@ impl Check {
 
     /// Numbers of inodes below this one may have been used, as the head and the journal say.
     pub fn used_below(&mut self, numbers: u64) {
-        self.numbers = self.numbers.max(numbers);
+        self.state.numbers = self.state.numbers.max(numbers);
     }
 
     /// Takes a session, with the ranges of numbers that are delegated to it.
     pub fn session(&mut self, client: u64, ranges: impl IntoIterator<Item = (u64, u64)>) {
-        self.facts.totals.sessions += 1;
+        self.state.facts.totals.sessions += 1;
         let ranges = ranges.into_iter().map(|(first, count)| (first, count, client));
-        self.facts.delegated.extend(ranges);
+        self.state.facts.delegated.extend(ranges);
     }
 
     /// Takes a purge of an inode that is gone.
     pub fn purge(&mut self, ino: Ino) {
-        self.facts.totals.purges += 1;
-        self.facts.purges.insert(ino);
+        self.state.facts.totals.purges += 1;
+        self.state.facts.purges.insert(ino);
     }
 
     /// An object exists.
     pub fn object(&mut self, name: &[u8], table: Table) {
         match table {
-            Table::Directory(ino) => drop(self.facts.objects.insert(ino)),
+            Table::Directory(ino) => drop(self.state.facts.objects.insert(ino)),
             Table::Unknown => {
                 let name = String::from_utf8_lossy(name);
                 let text = "it is not an object of this file system";
-                self.report.add(Finding::new(Problem::UnknownObject, name, text));
+                self.state.report.add(Finding::new(Problem::UnknownObject, name, text));
             }
             _ => {}
         }
@@ -86,9 +76,7 @@ impl Check {
 
     /// An object that is left over: `text` says of what.
     pub fn leftover_object(&mut self, name: &str, text: &str) {
-        let finding = Finding::new(Problem::Leftover, name, text);
-        self.report.add(finding.mended_by("the object is removed"));
-        self.fixes.push(Fix::RemoveObject(name.to_owned()));
+        self.state.leftover_object(name, text);
     }
 
     /// A row of any table does not decode.
@@ -96,16 +84,19 @@ impl Check {
         let text = format!("the row does not decode: {error}");
         if is_newer(error) {
             let text = format!("{text}; a newer program wrote it, check with that one");
-            return self.report.add(Finding::new(Problem::Newer, object, text).at(key.clone()));
+            return self
+                .state
+                .report
+                .add(Finding::new(Problem::Newer, object, text).at(key.clone()));
         }
         let (finding, is_full) =
-            (Finding::new(Problem::Undecodable, object, text), self.report.is_full());
+            (Finding::new(Problem::Undecodable, object, text), self.state.report.is_full());
         let finding = finding.at(key.clone());
-        self.report.add(finding.mended_by("the row is put aside, into the object 'damaged'"));
+        self.state.report.add(finding.mended_by("the row is put aside, into the object 'damaged'"));
         // The values of what is put aside are kept until then: of no more rows than there are findings.
         if !is_full {
             let (object, key, value) = (object.to_owned(), key.clone(), value.clone());
-            self.fixes.push(Fix::PutAside { object, key, value });
+            self.state.fixes.push(Fix::PutAside { object, key, value });
         }
     }
 
@@ -129,51 +120,52 @@ impl Check {
     }
 
     fn add(&mut self, key: RowKey, mut row: Row) {
-        let is_touched = crate::overlay::last_shown(&key).is_none()
+        let is_touched = last_shown(&key).is_none()
             && inode_mut(&mut row).is_some_and(|inode| self.overlay.touch(inode));
         if is_touched {
-            self.changes.push(RowChange::of(&key, self.rank, Some(&row)));
+            self.changes.push(RowChange::of(&key, self.state.rank, Some(&row)));
         }
-        self.facts.add(&key, &row);
+        self.state.facts.add(&key, &row);
     }
 
     /// All was given: compares everything with everything.
     pub fn finish(mut self) -> Checked {
-        self.facts.totals.records = self.overlay.records();
+        self.state.facts.totals.records = self.overlay.records();
         for (key, row) in self.overlay.take_rows() {
             let before = self.changes.len();
             if let Some(row) = row.clone() {
                 self.add(key.clone(), row);
             }
             if self.changes.len() == before {
-                self.changes.push(RowChange::of(&key, self.rank, row.as_ref()));
+                self.changes.push(RowChange::of(&key, self.state.rank, row.as_ref()));
             }
         }
-        settle::check(&mut self);
-        paths::check(&mut self);
-        snapshots::check(&mut self);
-        numbers::check(&mut self);
+        settle::check(&mut self.state);
+        paths::check(&mut self.state);
+        snapshots::check(&mut self.state);
+        numbers::check(&mut self.state);
         self.leftovers();
-        paths::name(&mut self);
+        paths::name(&mut self.state);
         self.count();
-        let Check { rank, facts, mut report, fixes, changes, settled, .. } = self;
-        report.totals = facts.totals;
-        Checked { report, journal_rows: changes, rank, facts, fixes, settled }
+        let Check { mut state, changes, .. } = self;
+        let mut report = std::mem::take(&mut state.report);
+        report.totals = state.facts.totals;
+        Checked { report, journal_rows: changes, state }
     }
 
     /// Objects of directories that are gone.
     fn leftovers(&mut self) {
         let is_known = |ino: &Ino| {
-            self.facts.inodes.contains_key(ino)
-                || self.facts.entries.contains_key(ino)
+            self.state.facts.inodes.contains_key(ino)
+                || self.state.facts.entries.contains_key(ino)
                 || self.overlay.concerns(*ino)
         };
         let kept = |ino: &Ino| {
             let first = namespace::EntryKey { hash: 0, name: Bytes::new() };
-            let next = self.facts.old_entries.range((*ino, first, SnapId(0))..).next();
+            let next = self.state.facts.old_entries.range((*ino, first, SnapId(0))..).next();
             next.is_some_and(|((at, ..), _)| at == ino)
         };
-        let objects = self.facts.objects.iter();
+        let objects = self.state.facts.objects.iter();
         let left: Vec<Ino> = objects.filter(|ino| !is_known(ino) && !kept(ino)).copied().collect();
         for ino in left {
             let name = namespace::directory_object(ino);
@@ -182,8 +174,8 @@ impl Check {
     }
 
     fn count(&mut self) {
-        let totals = &mut self.facts.totals;
-        for inode in self.facts.inodes.values() {
+        let totals = &mut self.state.facts.totals;
+        for inode in self.state.facts.inodes.values() {
             let Some(image) = inode.best() else { continue };
             match (image.kind, &image.place) {
                 (_, Place::Orphan) => totals.orphans += 1,
@@ -194,7 +186,7 @@ impl Check {
                 }
             }
         }
-        totals.snapshots = self.facts.snaps.len() as u64;
+        totals.snapshots = self.state.facts.snaps.len() as u64;
     }
 }
 

@@ -9,7 +9,9 @@ use types::SnapId;
 /// A name of an inode.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name {
+    /// The directory.
     pub directory: Ino,
+    /// Its place there.
     pub key: EntryKey,
     /// Snapshots up to this one do not show it.
     pub after: SnapId,
@@ -46,10 +48,15 @@ impl Place {
 /// An inode, as one row has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
+    /// The row.
     pub place: Place,
+    /// Counts changes.
     pub version: u64,
+    /// Counts changes for NFS.
     pub change_attr: u64,
+    /// Number of links.
     pub nlink: u32,
+    /// Its type.
     pub kind: Kind,
     /// Bytes of a file.
     pub size: u64,
@@ -62,6 +69,7 @@ pub(crate) struct Image {
 /// All that rows say of an inode.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct InodeFacts {
+    /// Rows that have the inode.
     pub images: Vec<Image>,
     /// Names that are rows without an inode.
     pub remotes: Vec<Name>,
@@ -99,7 +107,9 @@ impl InodeFacts {
 /// An inode as snapshots show it: those behind `after`, up to `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Shown {
+    /// The last snapshot that shows it.
     pub last: SnapId,
+    /// Snapshots up to this one do not show it.
     pub after: SnapId,
 }
 
@@ -115,13 +125,17 @@ pub(crate) struct RealmFacts {
 /// All facts.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
+    /// Inodes by number.
     pub inodes: BTreeMap<Ino, InodeFacts>,
     /// Number of entries by directory.
     pub entries: BTreeMap<Ino, u64>,
     /// Objects of directories that exist.
     pub objects: BTreeSet<Ino>,
+    /// Names that snapshots show, with the last snapshot of each.
     pub old_entries: BTreeMap<(Ino, EntryKey, SnapId), OldEntry>,
+    /// Inodes that snapshots show.
     pub old_inodes: BTreeMap<Ino, Vec<Shown>>,
+    /// The row with the numbers of snapshots.
     pub numbers: Option<SnapNumbers>,
     /// Realms by their inodes.
     pub realms: BTreeMap<Ino, RealmFacts>,
@@ -129,11 +143,13 @@ pub(crate) struct Facts {
     pub snaps: BTreeMap<SnapId, BTreeSet<Ino>>,
     /// The greatest number of a snapshot that any row names.
     pub greatest_snap: SnapId,
+    /// Inodes whose data is to be removed.
     pub purges: BTreeSet<Ino>,
     /// Delegated numbers: (first, count, client).
     pub delegated: Vec<(u64, u64, u64)>,
     /// Entries of the root whose names begin as that of the directory for what is found.
     pub found_places: BTreeMap<Bytes, Ino>,
+    /// Counts of all of it.
     pub totals: Totals,
 }
 

@@ -1,7 +1,7 @@
 //! Findings: what is wrong, where, and what a repair does about it.
 
 use bytes::Bytes;
-use namespace::Ino;
+use namespace::{Ino, RowKey};
 
 /// Findings that are kept. Further ones are counted, and found by another run when these are mended.
 pub const FINDINGS_MAX: usize = 100_000;
@@ -140,6 +140,16 @@ impl Finding {
     }
 }
 
+/// A finding about a row.
+pub(crate) fn located(
+    problem: Problem,
+    key: &RowKey,
+    rank: u32,
+    text: impl Into<String>,
+) -> Finding {
+    Finding::new(problem, key.object(rank), text).at(key.key())
+}
+
 /// Numbers of what was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
@@ -168,9 +178,9 @@ pub struct Totals {
 /// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// What was read.
+    /// Numbers of all that was read.
     pub totals: Totals,
-    /// What is wrong, at most [`FINDINGS_MAX`].
+    /// Contradictions, at most [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,
     /// Further findings that are not kept.
     pub more: u64,

@@ -2,68 +2,18 @@
 
 use crate::check::Checked;
 use crate::facts::{FOUND, Name};
+use crate::fix::{Fix, RowChange};
 use crate::object::{DAMAGED_OBJECT, Table, table_of};
 use crate::overlay::inode_mut;
-use crate::settle::{Home, Settlement};
+use crate::settlement::{Home, Settlement};
 use bytes::Bytes;
-use codec::Result;
-use namespace::{EntryImage, EntryKey, Ino, Inode, Kind, Row, RowKey, SnapNumbers};
+use namespace::{EntryImage, EntryKey, Ino, Inode, Kind, Row, RowKey};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{SnapId, UTime};
 
 /// Permissions of directories that a repair makes.
 const FOUND_MODE: u32 = Kind::DIRECTORY_MODE | 0o700;
 const ROOT_MODE: u32 = Kind::DIRECTORY_MODE | 0o755;
-
-/// A change of one pair of an object; `None` removes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RowChange {
-    /// The object.
-    pub object: String,
-    /// Key of the pair.
-    pub key: Bytes,
-    /// Its new value.
-    pub value: Option<Bytes>,
-}
-
-impl RowChange {
-    /// The change of a row of the tree.
-    pub(crate) fn of(key: &RowKey, rank: u32, row: Option<&Row>) -> Self {
-        RowChange { object: key.object(rank), key: key.key(), value: row.map(Row::encode) }
-    }
-}
-
-/// A part of a repair that is no settlement of an inode.
-#[derive(Debug, Clone)]
-pub(crate) enum Fix {
-    RemoveObject(String),
-    RemoveRow {
-        object: String,
-        key: Bytes,
-    },
-    PutAside {
-        object: String,
-        key: Bytes,
-        value: Bytes,
-    },
-    Numbers(SnapNumbers),
-    Remove(RowKey),
-    /// Snapshots up to this one do not show the entry any more.
-    After {
-        key: RowKey,
-        after: SnapId,
-    },
-    /// The same for an inode.
-    InodeAfter {
-        key: RowKey,
-        after: SnapId,
-    },
-    UsedBelow(u64),
-    TakeNumbers {
-        client: u64,
-        numbers: Vec<u64>,
-    },
-}
 
 /// Changes of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -86,56 +36,34 @@ impl Plan {
     }
 }
 
-/// The row of a key from its value.
-///
-/// # Errors
-///
-/// It does not decode, or is the row of another inode.
-pub fn decode_row(key: &RowKey, value: &[u8]) -> Result<Row> {
-    match key {
-        RowKey::Entry(..) => {
-            Row::decode_entry(value).map(|(image, after)| Row::Entry(image, after))
-        }
-        RowKey::OldEntry(..) => Row::decode_old_entry(value).map(Row::OldEntry),
-        RowKey::Snapshots => Row::decode_snapshots(value).map(Row::Snapshots),
-        RowKey::Root(ino) | RowKey::Link(ino) | RowKey::Orphan(ino) | RowKey::OldInode(ino, _) => {
-            let inode = Row::decode_inode(value)?;
-            match inode.ino == *ino {
-                true => Ok(Row::Inode(Box::new(inode))),
-                false => Err(codec::Reader::new(value).invalid("inode of a row", inode.ino.0)),
-            }
-        }
-        RowKey::Directory(ino) => Err(codec::Reader::new(value).invalid("row", ino.0)),
-    }
-}
-
 impl Checked {
     /// Whether a repair would change anything.
     pub fn has_repair(&self) -> bool {
-        !self.fixes.is_empty() || !self.settled.is_empty()
+        !self.state.fixes.is_empty() || !self.state.settled.is_empty()
     }
 
     /// Whether objects of a file's data may exist: it does, or a snapshot shows it, or they are to be removed.
     pub fn has_data_of(&self, ino: u64) -> bool {
         let ino = Ino(ino);
-        let facts = &self.facts;
+        let facts = &self.state.facts;
         let exists = facts.inodes.get(&ino).is_some_and(|inode| !inode.images.is_empty());
         exists || facts.old_inodes.contains_key(&ino) || facts.purges.contains(&ino)
     }
 
     /// Rows whose values [`Checked::plan`] needs.
     pub fn wanted(&self) -> BTreeSet<RowKey> {
-        let edited = self.fixes.iter().filter_map(|fix| match fix {
+        let edited = self.state.fixes.iter().filter_map(|fix| match fix {
             Fix::After { key, .. } | Fix::InodeAfter { key, .. } => Some(key.clone()),
             _ => None,
         });
-        let sources = self.settled.values().filter_map(|settlement| settlement.source.clone());
+        let sources =
+            self.state.settled.values().filter_map(|settlement| settlement.source.clone());
         let root = self.needs_found().then_some(RowKey::Root(Ino::ROOT));
         edited.chain(sources).chain(root).collect()
     }
 
     fn needs_found(&self) -> bool {
-        self.settled.values().any(|settlement| settlement.is_found)
+        self.state.settled.values().any(|settlement| settlement.is_found)
     }
 
     /// The changes that mend what was found. `rows` are the wanted ones that exist, `now` is the time of what
@@ -147,12 +75,12 @@ impl Checked {
             changed: BTreeMap::new(),
             plan: Plan { used_below: numbers, ..Plan::default() },
             now,
-            last: self.facts.numbers.as_ref().map_or(SnapId(0), |numbers| numbers.last),
+            last: self.state.facts.numbers.as_ref().map_or(SnapId(0), |numbers| numbers.last),
             taken: BTreeSet::new(),
         };
-        self.fixes.iter().for_each(|fix| planned.fix(fix));
+        self.state.fixes.iter().for_each(|fix| planned.fix(fix));
         let found = self.needs_found().then(|| planned.found_directory());
-        for (ino, settlement) in &self.settled {
+        for (ino, settlement) in &self.state.settled {
             planned.settle(*ino, settlement, found);
         }
         planned.finish()
@@ -217,14 +145,14 @@ impl Planned<'_> {
 
     /// The directory for what has no place; made in the root if it is not there.
     fn found_directory(&mut self) -> Ino {
-        let facts = &self.checked.facts;
+        let facts = &self.checked.state.facts;
         let numbered = |number: u32| match number {
             0 => Bytes::from_static(FOUND),
             _ => Bytes::from(format!("lost+found.{number}")),
         };
         let is_good = |ino: &Ino| {
             let is_directory = facts.inodes.get(ino).is_some_and(|inode| inode.is_directory());
-            is_directory && !self.checked.settled.contains_key(ino)
+            is_directory && !self.checked.state.settled.contains_key(ino)
         };
         let mut names = (0..).map(numbered);
         let usable = |name: &Bytes| facts.found_places.get(name).is_none_or(is_good);
@@ -258,7 +186,7 @@ impl Planned<'_> {
     }
 
     fn settle(&mut self, ino: Ino, settlement: &Settlement, found: Option<Ino>) {
-        let known = self.checked.facts.inodes.get(&ino);
+        let known = self.checked.state.facts.inodes.get(&ino);
         for key in known.map(|inode| inode.row_keys(ino)).unwrap_or_default() {
             self.changed.insert(key, None);
         }
@@ -307,7 +235,7 @@ impl Planned<'_> {
     }
 
     fn finish(mut self) -> Plan {
-        let rank = self.checked.rank;
+        let rank = self.checked.state.rank;
         let rows = self.changed.iter();
         self.plan.rows.extend(rows.map(|(key, row)| RowChange::of(key, rank, row.as_ref())));
         // Inodes that are stored apart, then names, then all that goes.

@@ -1,107 +1,31 @@
 //! Inodes and their names: each inode is stored once, with as many links as it has names.
 
-use crate::check::Check;
 use crate::facts::{InodeFacts, Name, Place};
-use crate::finding::{Finding, Problem};
+use crate::finding::{Finding, Problem, located};
+use crate::settlement::{Home, Settlement};
+use crate::state::State;
 use namespace::{Ino, Kind, RowKey};
 use std::collections::BTreeSet;
 
-/// Where an inode is to be stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Home {
-    /// In the row of the root.
-    Root,
-    /// With its only name.
-    Entry,
-    /// Apart from its names.
-    Link,
-    /// Among those without a name.
-    Orphan,
-    /// Nowhere: its names go.
-    Nowhere,
-}
-
-/// An inode as a repair leaves it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settlement {
-    /// The row with its newest image; `None` if there is none, so that it is made anew, as a directory.
-    pub source: Option<RowKey>,
-    pub home: Home,
-    pub names: Vec<Name>,
-    /// Whether it gets a name in the directory for what is found.
-    pub is_found: bool,
-}
-
-impl Settlement {
-    /// The state of an inode that follows from its names.
-    pub fn of(ino: Ino, inode: &InodeFacts) -> Self {
-        let best = inode.best();
-        let source = best.map(|image| image.place.row_key(ino));
-        let mut settlement =
-            Settlement { source, home: Home::Nowhere, names: inode.names(), is_found: false };
-        settlement.choose(ino, inode);
-        settlement
-    }
-
-    /// Chooses the place by the names.
-    fn choose(&mut self, ino: Ino, inode: &InodeFacts) {
-        let Some(best) = inode.best() else {
-            (self.home, self.names) = (Home::Nowhere, Vec::new());
-            return;
-        };
-        if ino == Ino::ROOT {
-            (self.home, self.names) = (Home::Root, Vec::new());
-            return;
-        }
-        if best.kind == Kind::Directory {
-            self.names.truncate(1);
-        }
-        self.is_found = self.names.is_empty() && best.nlink > 0;
-        self.home = match self.names.len() + usize::from(self.is_found) {
-            0 => Home::Orphan,
-            1 if best.place == Place::Link && best.kind != Kind::Directory => Home::Link,
-            1 => Home::Entry,
-            _ => Home::Link,
-        };
-    }
-
-    /// Takes names away; without any the inode is found.
-    pub fn without(&mut self, ino: Ino, inode: &InodeFacts, is_lost: impl Fn(&Name) -> bool) {
-        self.names.retain(|name| !is_lost(name));
-        let had_names = !inode.names().is_empty();
-        self.choose(ino, inode);
-        if self.names.is_empty() && had_names && self.home == Home::Orphan {
-            (self.is_found, self.home) = (true, Home::Entry);
-        }
-    }
-
-    /// A directory without an inode, of which only entries are left.
-    pub fn made_anew(ino: Ino) -> Self {
-        let home = if ino == Ino::ROOT { Home::Root } else { Home::Entry };
-        let is_found = ino != Ino::ROOT;
-        Settlement { source: None, home, names: Vec::new(), is_found }
-    }
-}
-
 /// Checks all inodes.
-pub(crate) fn check(check: &mut Check) {
-    let with_entries = check.facts.entries.keys().copied();
+pub(crate) fn check(state: &mut State) {
+    let with_entries = state.facts.entries.keys().copied();
     let all: BTreeSet<Ino> =
-        check.facts.inodes.keys().copied().chain(with_entries).chain([Ino::ROOT]).collect();
+        state.facts.inodes.keys().copied().chain(with_entries).chain([Ino::ROOT]).collect();
     for ino in all {
-        let inode = check.facts.inodes.get(&ino).cloned().unwrap_or_default();
-        check_names(check, ino, &inode);
-        let has_entries = check.facts.entries.contains_key(&ino);
-        let findings = contradictions(ino, &inode, has_entries, check.rank);
+        let inode = state.facts.inodes.get(&ino).cloned().unwrap_or_default();
+        check_names(state, ino, &inode);
+        let has_entries = state.facts.entries.contains_key(&ino);
+        let findings = contradictions(ino, &inode, has_entries, state.rank);
         let lacks_directory = inode.images.is_empty() && (has_entries || ino == Ino::ROOT);
         if !findings.is_empty() {
             let settlement = match lacks_directory {
                 true => Settlement::made_anew(ino),
                 false => settled(ino, &inode, has_entries),
             };
-            check.settled.insert(ino, settlement);
+            state.settled.insert(ino, settlement);
         }
-        findings.into_iter().for_each(|finding| check.report.add(finding));
+        findings.into_iter().for_each(|finding| state.report.add(finding));
     }
 }
 
@@ -114,7 +38,7 @@ fn settled(ino: Ino, inode: &InodeFacts, has_entries: bool) -> Settlement {
     }
 }
 
-fn check_names(check: &mut Check, ino: Ino, inode: &InodeFacts) {
+fn check_names(state: &mut State, ino: Ino, inode: &InodeFacts) {
     for name in inode.names() {
         let text = &name.key.name;
         let is_good = text.len() <= namespace::NAME_MAX_BYTES
@@ -122,25 +46,15 @@ fn check_names(check: &mut Check, ino: Ino, inode: &InodeFacts) {
             && ![&b"."[..], b".."].contains(&&text[..]);
         if !is_good {
             let what = format!("no client can use the name {:?}", String::from_utf8_lossy(text));
-            let finding = located(Problem::BadName, &name.row_key(), check.rank, what);
-            check.report.add(finding.of(ino));
+            let finding = located(Problem::BadName, &name.row_key(), state.rank, what);
+            state.report.add(finding.of(ino));
         }
     }
     if inode.best().is_some_and(|image| !image.has_layout) {
         let key = &inode.row_keys(ino)[0];
         let what = "the file has no layout, so its data cannot be found";
-        check.report.add(located(Problem::BadLayout, key, check.rank, what).of(ino));
+        state.report.add(located(Problem::BadLayout, key, state.rank, what).of(ino));
     }
-}
-
-/// A finding about a row.
-pub(crate) fn located(
-    problem: Problem,
-    key: &RowKey,
-    rank: u32,
-    text: impl Into<String>,
-) -> Finding {
-    Finding::new(problem, key.object(rank), text).at(key.key())
 }
 
 fn contradictions(ino: Ino, inode: &InodeFacts, has_entries: bool, rank: u32) -> Vec<Finding> {

@@ -1,26 +1,25 @@
 //! Snapshots: their numbers, and what is kept for them.
 
-use crate::check::Check;
 use crate::facts::{Name, Place, Shown};
-use crate::finding::{Finding, Problem};
+use crate::finding::{Finding, Problem, located};
+use crate::fix::Fix;
 use crate::paths::homes;
-use crate::plan::Fix;
-use crate::settle::located;
+use crate::state::State;
 use namespace::{EntryKey, Ino, RowKey, SNAPSHOTS_OBJECT, SnapNumbers};
 use std::collections::{BTreeMap, BTreeSet};
 use types::SnapId;
 
 /// Checks all of it.
-pub(crate) fn check(check: &mut Check) {
-    numbers(check);
-    owners(check);
-    entries(check);
-    inodes(check);
+pub(crate) fn check(state: &mut State) {
+    numbers(state);
+    owners(state);
+    entries(state);
+    inodes(state);
 }
 
 /// The greatest number that was given out is known, and no snapshot that exists is to be removed.
-fn numbers(check: &mut Check) {
-    let facts = &check.facts;
+fn numbers(state: &mut State) {
+    let facts = &state.facts;
     let known = facts.numbers.clone().unwrap_or_default();
     let mut right = SnapNumbers { last: known.last.max(facts.greatest_snap), ..known.clone() };
     right.removed.retain(|snap| !facts.snaps.contains_key(snap));
@@ -34,42 +33,42 @@ fn numbers(check: &mut Check) {
         false => "a snapshot that exists is listed as removed".to_owned(),
     };
     let finding = Finding::new(Problem::SnapshotNumbers, SNAPSHOTS_OBJECT, text);
-    check.report.add(finding.at(RowKey::Snapshots.key()).mended_by("the numbers are set"));
-    check.fixes.push(Fix::Numbers(right));
+    state.report.add(finding.at(RowKey::Snapshots.key()).mended_by("the numbers are set"));
+    state.fixes.push(Fix::Numbers(right));
 }
 
-fn owners(check: &mut Check) {
-    for (snap, owners) in check.facts.snaps.iter().filter(|(_, owners)| owners.len() > 1) {
+fn owners(state: &mut State) {
+    for (snap, owners) in state.facts.snaps.iter().filter(|(_, owners)| owners.len() > 1) {
         for ino in owners {
-            let key = &check.facts.inodes[ino].row_keys(*ino)[0];
+            let key = &state.facts.inodes[ino].row_keys(*ino)[0];
             let text = format!("{} directories have snapshot {}", owners.len(), snap.0);
-            let finding = located(Problem::DuplicateSnapshot, key, check.rank, text);
-            check.report.add(finding.of(*ino));
+            let finding = located(Problem::DuplicateSnapshot, key, state.rank, text);
+            state.report.add(finding.of(*ino));
         }
     }
 }
 
 /// Old entries do not overlap, and stand for an inode in each snapshot that shows them.
-fn entries(check: &mut Check) {
-    let (live, mut realms) = (live_entries(check), Realms::new(check));
+fn entries(state: &mut State) {
+    let (live, mut realms) = (live_entries(state), Realms::new(state));
     let mut before: Option<(Ino, EntryKey, SnapId)> = None;
     let mut fixes = Vec::new();
     let mut findings = Vec::new();
-    for (place, old) in &check.facts.old_entries {
+    for (place, old) in &state.facts.old_entries {
         let (directory, entry, last) = place;
         let key = RowKey::OldEntry(*directory, entry.clone(), *last);
         let same = before.as_ref().filter(|(at, name, _)| (at, name) == (directory, entry));
         let overlap = same.map_or(SnapId(0), |(_, _, last)| *last);
         if let Some(fix) = range(&key, Shown { last: *last, after: old.after }, overlap) {
-            findings.push(range_finding(&key, check.rank, &fix));
+            findings.push(range_finding(&key, state.rank, &fix));
             fixes.push(fix);
         }
-        let lacks = |snap: &SnapId| !shows(check, old.ino, *snap);
-        let shown = check.facts.shown(old.after.max(overlap), *last).filter(lacks);
+        let lacks = |snap: &SnapId| !shows(state, old.ino, *snap);
+        let shown = state.facts.shown(old.after.max(overlap), *last).filter(lacks);
         let lacking = shown.collect::<Vec<_>>();
         if let Some(snap) = lacking.into_iter().find(|snap| realms.show(*directory, *snap)) {
             let text = format!("snapshot {} shows the name, and not its inode", snap.0);
-            let finding = located(Problem::SnapshotInode, &key, check.rank, text);
+            let finding = located(Problem::SnapshotInode, &key, state.rank, text);
             findings.push(finding.of(old.ino));
         }
         if let Some(after) = live.get(&(*directory, entry.clone()))
@@ -79,35 +78,35 @@ fn entries(check: &mut Check) {
             let fix = Fix::After { key, after: *last };
             findings.push(range_finding(
                 &RowKey::Entry(*directory, entry.clone()),
-                check.rank,
+                state.rank,
                 &fix,
             ));
             fixes.push(fix);
         }
         before = Some(place.clone());
     }
-    findings.into_iter().for_each(|finding| check.report.add(finding));
-    check.fixes.extend(fixes);
+    findings.into_iter().for_each(|finding| state.report.add(finding));
+    state.fixes.extend(fixes);
 }
 
 /// Snapshots by the directories that they show now.
 struct Realms<'a> {
-    check: &'a Check,
+    state: &'a State,
     above: BTreeMap<Ino, (Ino, Name)>,
     known: BTreeMap<Ino, BTreeSet<SnapId>>,
 }
 
 impl<'a> Realms<'a> {
-    fn new(check: &'a Check) -> Self {
-        let is_needed = !check.facts.old_entries.is_empty();
-        let above = if is_needed { homes(check) } else { BTreeMap::new() };
-        Realms { check, above, known: BTreeMap::new() }
+    fn new(state: &'a State) -> Self {
+        let is_needed = !state.facts.old_entries.is_empty();
+        let above = if is_needed { homes(state) } else { BTreeMap::new() };
+        Realms { state, above, known: BTreeMap::new() }
     }
 
     /// Whether a snapshot is one of a directory, or of those above, since it is there. Of a directory that is
     /// gone nothing is known.
     fn show(&mut self, directory: Ino, snap: SnapId) -> bool {
-        let (above, realms) = (&self.above, &self.check.facts.realms);
+        let (above, realms) = (&self.above, &self.state.facts.realms);
         let known = self.known.entry(directory).or_insert_with(|| {
             let (mut found, mut since) = (BTreeSet::new(), SnapId(0));
             let (mut at, mut passed) = (Some(directory), BTreeSet::new());
@@ -125,26 +124,26 @@ impl<'a> Realms<'a> {
 }
 
 /// The snapshot behind which the tree's meaning of a name is shown, of names that had another one.
-fn live_entries(check: &Check) -> BTreeMap<(Ino, EntryKey), SnapId> {
-    if check.facts.old_entries.is_empty() {
+fn live_entries(state: &State) -> BTreeMap<(Ino, EntryKey), SnapId> {
+    if state.facts.old_entries.is_empty() {
         return BTreeMap::new();
     }
-    let names = check.facts.inodes.values().flat_map(|inode| inode.names());
+    let names = state.facts.inodes.values().flat_map(|inode| inode.names());
     names.map(|name| ((name.directory, name.key), name.after)).collect()
 }
 
 /// Whether a snapshot shows an inode.
-fn shows(check: &Check, ino: Ino, snap: SnapId) -> bool {
-    let old = check.facts.old_inodes.get(&ino).into_iter().flatten();
-    let live = check.facts.inodes.get(&ino).and_then(|inode| inode.best());
+fn shows(state: &State, ino: Ino, snap: SnapId) -> bool {
+    let old = state.facts.old_inodes.get(&ino).into_iter().flatten();
+    let live = state.facts.inodes.get(&ino).and_then(|inode| inode.best());
     old.into_iter().any(|shown| shown.after < snap && snap <= shown.last)
         || live.is_some_and(|image| image.after < snap)
 }
 
 /// Old versions of an inode do not overlap each other and the inode.
-fn inodes(check: &mut Check) {
+fn inodes(state: &mut State) {
     let mut found = Vec::new();
-    for (ino, versions) in &check.facts.old_inodes {
+    for (ino, versions) in &state.facts.old_inodes {
         let mut versions = versions.clone();
         versions.sort_unstable();
         let mut overlap = SnapId(0);
@@ -153,7 +152,7 @@ fn inodes(check: &mut Check) {
             found.extend(range(&key, shown, overlap).map(|fix| (key, *ino, fix)));
             overlap = shown.last;
         }
-        let inode = check.facts.inodes.get(ino);
+        let inode = state.facts.inodes.get(ino);
         for image in inode.into_iter().flat_map(|inode| &inode.images) {
             if image.after < overlap && image.place != Place::Orphan {
                 let key = image.place.row_key(*ino);
@@ -163,8 +162,8 @@ fn inodes(check: &mut Check) {
         }
     }
     for (key, ino, fix) in found {
-        check.report.add(range_finding(&key, check.rank, &fix).of(ino));
-        check.fixes.push(fix);
+        state.report.add(range_finding(&key, state.rank, &fix).of(ino));
+        state.fixes.push(fix);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reading a rank from the metadata pool.
 
-use super::{Found, FsckError, Reader};
+use super::error::FsckError;
+use super::reader::{Found, Reader};
 use crate::rows::place;
 use crate::store::objects::{read_all, read_pairs};
 use bytes::Bytes;

@@ -1,6 +1,6 @@
 //! The reader: takes the head, the journal and the rows of a rank, and gives them to the check.
 
-use super::FsckError;
+use super::error::FsckError;
 use crate::rows::{purges_object, sessions_object};
 use crate::store::replayed::Replayed;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ pub struct Reader {
     accepts_loss: bool,
 }
 
-/// What was found.
+/// The result of a reading.
 #[derive(Debug)]
 pub struct Found {
     /// Findings, and how they are mended.

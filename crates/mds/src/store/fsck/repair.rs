@@ -1,6 +1,8 @@
 //! The repair: marks the head, puts the journal into rows, and mends rows.
 
-use super::{Found, FsckError, Target};
+use super::error::FsckError;
+use super::pool::Target;
+use super::reader::Found;
 use crate::rows::{RowWrite, sessions_object};
 use crate::store::objects::read_keys;
 use fscheck::{Plan, RowChange, decode_row};
