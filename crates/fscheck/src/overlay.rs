@@ -73,7 +73,7 @@ impl Overlay {
         self.rows.contains_key(key)
     }
 
-    /// Whether a stored row is one of a directory that the journal has removed: its rows go with their object.
+    /// Whether a stored row is one of a directory that the journal has removed: rows go with their object.
     pub fn is_of_removed(&self, key: &RowKey) -> bool {
         matches!(key, RowKey::Entry(directory, _) if self.gone.contains(directory))
     }

@@ -18,8 +18,8 @@ const ROOT_MODE: u32 = Kind::DIRECTORY_MODE | 0o755;
 /// Changes of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
-    /// Changes of rows, to be made in this order: an inode is stored at its new place before it leaves its old
-    /// one, so that a repair that is interrupted loses none. They may be made again.
+    /// Changes of rows, to be made in this order: an inode is stored at its new place before it leaves its
+    /// old one, so that a repair that is interrupted loses none. They may be made again.
     pub rows: Vec<RowChange>,
     /// Objects that go, after all changes of rows.
     pub removed: Vec<String>,
@@ -42,7 +42,7 @@ impl Checked {
         !self.state.fixes.is_empty() || !self.state.settled.is_empty()
     }
 
-    /// Whether objects of a file's data may exist: it does, or a snapshot shows it, or they are to be removed.
+    /// Whether objects of a file's data may exist: it does, a snapshot shows it, or they are to be removed.
     pub fn has_data_of(&self, ino: u64) -> bool {
         let ino = Ino(ino);
         let facts = &self.state.facts;

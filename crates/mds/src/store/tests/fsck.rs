@@ -158,7 +158,7 @@ fn primary(inode: Inode) -> Row {
 }
 
 /// Damages a stored tree: the check finds these problems, and nothing else. The repair mends all, also when
-/// it is interrupted after each of its writes, and a server serves these paths then, with the data of `d/one`.
+/// it is interrupted after each of its writes, and a server serves these paths then.
 fn damaged(
     damage: impl Fn(&mut Rows<'_>, &BTreeMap<String, u64>),
     problems: &[Problem],
