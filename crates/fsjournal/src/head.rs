@@ -6,8 +6,10 @@ use codec::{DecodeErrorKind, Reader, Result, Writer};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SFS-RANK");
 const VERSION: u8 = 1;
+/// Feature: rows are being repaired. They contradict each other until the repair has ended.
+const IN_REPAIR: u64 = 1;
 /// Features of journals and rows that this program knows. A head that demands another one is refused.
-const FEATURES: u64 = 0;
+const FEATURES: u64 = IN_REPAIR;
 /// Size of the object.
 pub const HEAD_BYTES: usize = 4096;
 /// Most generations that a head names. A server that would need one more writes a checkpoint first, which
@@ -41,6 +43,8 @@ pub struct Head {
     pub numbers: u64,
     /// Parts of the journal, the oldest first; never empty.
     pub spans: Vec<Span>,
+    /// A repair of the rows has begun and not ended: no server may open the rank.
+    pub is_in_repair: bool,
 }
 
 impl Head {
@@ -58,7 +62,7 @@ impl Head {
         assert!(self.spans.len() <= SPANS_MAX, "a head has room for its spans");
         seal(MAGIC, |w| {
             w.versioned(VERSION, VERSION, |w| {
-                w.u64(FEATURES);
+                w.u64(if self.is_in_repair { IN_REPAIR } else { 0 });
                 w.u32(self.rank);
                 w.u64(self.incarnation);
                 w.u64(self.checkpoint);
@@ -85,7 +89,7 @@ impl Head {
             let at = *r;
             let features = r.u64("features")?;
             if features & !FEATURES != 0 {
-                return Err(at.invalid("features", features));
+                return Err(at.unknown("features", features));
             }
             let mut head = Head {
                 rank: r.u32("rank")?,
@@ -93,6 +97,7 @@ impl Head {
                 checkpoint: r.u64("checkpoint")?,
                 numbers: r.u64("numbers")?,
                 spans: Vec::new(),
+                is_in_repair: features & IN_REPAIR != 0,
             };
             let at = *r;
             head.spans = r.list("spans", span)?;
@@ -164,6 +169,7 @@ mod tests {
             checkpoint: 99,
             numbers: (1 << 40) + 4096,
             spans: vec![span(1, Some(120)), span(2, None)],
+            is_in_repair: false,
         }
     }
 
@@ -174,6 +180,8 @@ mod tests {
         assert_eq!(Head::decode(&object).unwrap(), head());
         assert_eq!(&object[..8], b"SFS-RANK");
         assert_eq!(head().generation(), 2);
+        let head = Head { is_in_repair: true, ..head() };
+        assert_eq!(Head::decode(&head.encode()).unwrap(), head);
     }
 
     #[test]

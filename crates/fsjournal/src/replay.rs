@@ -125,6 +125,15 @@ impl Replay {
         Ok(())
     }
 
+    /// Ends the journal where it is damaged: all records behind are lost, and the next generation continues.
+    pub fn give_up(self) -> Resume {
+        let newest = self.spans.back().map_or(0, |span| span.start.generation);
+        let generation = newest.max(self.chain.generation) + 1;
+        let segments = self.segments.into_iter().filter(|segment| segment.bytes > 0);
+        let next = Chain { generation, ..self.chain };
+        Resume { segments: segments.collect(), next, checkpoint: self.checkpoint }
+    }
+
     /// The end that the writer of the next generation continues.
     ///
     /// # Panics

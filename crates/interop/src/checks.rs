@@ -35,7 +35,7 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             // Only the root of these clients has the servers' packages.
             Check::FileSystem if short || clients.name() != "18.2" => {}
             // The root of 20.2 has no ceph-fuse.
-            Check::OwnFileSystem | Check::Subvolumes if clients.name() == "20.2" => {}
+            Check::OwnFileSystem | Check::Subvolumes | Check::Fsck if clients.name() == "20.2" => {}
             Check::ErasureCodes
             | Check::SourceTree
             | Check::KillStore
@@ -68,7 +68,12 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         Check::KillStore => return kill_store(run),
         Check::Control => return control(run),
         Check::OwnFileSystem => return own_file_system(run),
-        Check::Subvolumes => return subvolumes(run),
+        Check::Subvolumes => {
+            return with_own_cluster(run, "subvolumes.sh", include_str!("../checks/subvolumes.sh"));
+        }
+        Check::Fsck => {
+            return with_own_cluster(run, "fsck.sh", include_str!("../checks/fsck.sh"));
+        }
         Check::Book => return book(run),
         Check::Faults => return faults(run),
         Check::ManyGroups => return with_machine(run, "many_groups.py", MANY_GROUPS, &[]),
@@ -264,10 +269,9 @@ fn own_file_system(run: &Run<'_>) -> Result<()> {
     run.finish(run.clients.command("bash", &environment).arg(script))
 }
 
-/// Volumes and subvolumes with stock clients; the script starts everything.
-fn subvolumes(run: &Run<'_>) -> Result<()> {
-    let text = include_str!("../checks/subvolumes.sh");
-    let script = run.write_script("subvolumes.sh", text)?;
+/// A script that starts everything itself.
+fn with_own_cluster(run: &Run<'_>, name: &str, text: &str) -> Result<()> {
+    let script = run.write_script(name, text)?;
     let mut environment = run.environment_without_cluster();
     environment.push(("SEPIOLA", run.binary()?.display().to_string()));
     run.finish(run.clients.command("bash", &environment).arg(script))

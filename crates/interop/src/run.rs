@@ -30,6 +30,7 @@ pub enum Check {
     FileSystem,
     OwnFileSystem,
     Subvolumes,
+    Fsck,
     CompareCommands,
     BadInput,
     SourceTree,
@@ -51,7 +52,7 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Check; 36] = [
+    pub const ALL: [Check; 37] = [
         Check::ErasureCodes,
         Check::Commands,
         Check::Rados,
@@ -71,6 +72,7 @@ impl Check {
         Check::FileSystem,
         Check::OwnFileSystem,
         Check::Subvolumes,
+        Check::Fsck,
         Check::CompareCommands,
         Check::BadInput,
         Check::SourceTree,
@@ -118,6 +120,7 @@ impl Check {
             Check::FileSystem => "file-system",
             Check::OwnFileSystem => "own-file-system",
             Check::Subvolumes => "subvolumes",
+            Check::Fsck => "fsck",
             Check::CompareCommands => "compare-commands",
             Check::BadInput => "bad-input",
             Check::SourceTree => "source-tree",
@@ -160,6 +163,7 @@ impl Check {
             Check::ErasureCodes
             | Check::OwnFileSystem
             | Check::Subvolumes
+            | Check::Fsck
             | Check::CompareCommands
             | Check::BadInput
             | Check::SourceTree

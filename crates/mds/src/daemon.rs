@@ -5,6 +5,7 @@ mod commands;
 mod end;
 mod failures;
 mod reports;
+mod scrubs;
 #[cfg(test)]
 mod tests;
 

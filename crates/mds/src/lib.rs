@@ -49,3 +49,4 @@ pub use config::Config;
 pub use daemon::{End, Mds};
 pub use peer::ClientPeer;
 pub use rank::Rank;
+pub use store::fsck;

@@ -239,7 +239,6 @@ impl Rank {
     }
 
     /// Its tree.
-    #[cfg(test)]
     pub(crate) fn tree(&self) -> &Tree {
         &self.tree
     }

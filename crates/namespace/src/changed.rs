@@ -69,6 +69,16 @@ impl ChangedRows {
         self.active.insert(key, false);
     }
 
+    /// The next checkpoint writes a row that may be stored as something else.
+    pub fn rewrite(&mut self, key: RowKey) {
+        self.active.insert(key, false);
+    }
+
+    /// Whether a row has changed and was not stored since.
+    pub fn has(&self, key: &RowKey) -> bool {
+        self.active.contains_key(key) || self.frozen.contains_key(key)
+    }
+
     /// Begins a checkpoint: returns the keys of all rows that have changed, by object.
     ///
     /// # Panics

@@ -50,8 +50,8 @@ pub use old_versions::{OldEntry, OldKey};
 pub use realm::Realm;
 pub use record::{EntryImage, Record};
 pub use row::{
-    Row, RowKey, SNAPSHOTS_OBJECT, decode_entry_key, decode_ino_key, directory_object, ino_key,
-    links_object, old_version_objects,
+    Row, RowKey, SNAPSHOTS_OBJECT, decode_entry_key, decode_ino_key, decode_old_key,
+    directory_object, ino_key, links_object, old_version_objects,
 };
 pub use snapshot::{SnapNumbers, Snapshot};
 pub use snapshots::TrimPlace;

@@ -131,6 +131,17 @@ impl OldVersions {
         shown.map(|((_, key, _), entry)| (key, entry.ino))
     }
 
+    /// All that is kept of a directory's entries from one on, in order.
+    pub fn keys_from(
+        &self,
+        directory: Ino,
+        from: &EntryKey,
+    ) -> impl Iterator<Item = (&EntryKey, SnapId)> {
+        let rows = self.entries.range((directory, from.clone(), SnapId(0))..);
+        let own = rows.take_while(move |((at, ..), _)| *at == directory);
+        own.map(|((_, key, last), _)| (key, *last))
+    }
+
     /// Whether anything is kept of a directory's entries.
     pub fn has_entries(&self, directory: Ino) -> bool {
         let first = EntryKey { hash: 0, name: Bytes::new() };

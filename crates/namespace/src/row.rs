@@ -158,7 +158,7 @@ pub fn decode_entry_key(key: &Bytes) -> Result<(EntryKey, SnapId)> {
 /// # Errors
 ///
 /// It is no such key.
-pub(crate) fn decode_old_key(key: &[u8]) -> Result<(Ino, SnapId)> {
+pub fn decode_old_key(key: &[u8]) -> Result<(Ino, SnapId)> {
     let mut r = Reader::new(key);
     let ino = u64::from_be_bytes(r.array("key of an inode")?);
     let last = u64::from_be_bytes(r.array("last snapshot")?);
@@ -209,11 +209,21 @@ impl Row {
         decode(value, |r, _| r.value())
     }
 
-    pub(crate) fn decode_old_entry(value: &[u8]) -> Result<OldEntry> {
+    /// The value of the row of an entry as snapshots show it.
+    ///
+    /// # Errors
+    ///
+    /// See [`Row::decode_entry`].
+    pub fn decode_old_entry(value: &[u8]) -> Result<OldEntry> {
         decode(value, |r, _| r.value())
     }
 
-    pub(crate) fn decode_snapshots(value: &[u8]) -> Result<SnapNumbers> {
+    /// The value of the row with the numbers of snapshots.
+    ///
+    /// # Errors
+    ///
+    /// See [`Row::decode_entry`].
+    pub fn decode_snapshots(value: &[u8]) -> Result<SnapNumbers> {
         decode(value, |r, _| r.value())
     }
 }
@@ -237,6 +247,22 @@ impl Tree {
             None if ino == Ino::ROOT => RowKey::Root(ino),
             None => RowKey::Orphan(ino),
         })
+    }
+
+    /// Places of the rows of a directory, from one entry to another one, both included.
+    pub fn row_keys_of(
+        &self,
+        directory: Ino,
+        from: &EntryKey,
+        to: Option<&EntryKey>,
+    ) -> Vec<RowKey> {
+        let is_within = |key: &EntryKey| to.is_none_or(|to| key <= to);
+        let live = self.entries_from(directory, from).take_while(|key| is_within(key));
+        let live = live.map(|key| RowKey::Entry(directory, key.clone()));
+        let old = self.old_versions().keys_from(directory, from);
+        let old = old.take_while(|(key, _)| is_within(key));
+        let old = old.map(|(key, last)| RowKey::OldEntry(directory, key.clone(), last));
+        live.chain(old).collect()
     }
 
     /// The row of a key, as the tree is now; `None` if there is none.

@@ -88,6 +88,17 @@ impl Tree {
         Some(self.nodes.get(&directory)?.entries.page(start, max))
     }
 
+    /// Entries of a directory from one on, in order.
+    pub(crate) fn entries_from(
+        &self,
+        directory: Ino,
+        from: &EntryKey,
+    ) -> impl Iterator<Item = &EntryKey> {
+        let node = self.nodes.get(&directory);
+        let begin = Bound::Included(from.clone());
+        node.into_iter().flat_map(move |node| node.entries.from(begin.clone())).map(|(key, _)| key)
+    }
+
     /// Whether a directory has no entries.
     pub fn has_no_entries(&self, directory: Ino) -> bool {
         self.nodes.get(&directory).is_none_or(|node| node.entries.is_empty())

@@ -2,6 +2,7 @@
 
 mod console;
 mod control;
+mod fs;
 mod generate;
 mod host;
 mod image;
@@ -17,6 +18,7 @@ mod values;
 
 pub use console::ConsoleArgs;
 pub use control::{CollectArgs, ControlCommand, MoveArgs, RebuildArgs};
+pub use fs::{FsCommand, FsFsckArgs, FsScrubArgs};
 pub use generate::GenerateCommand;
 pub use host::{HostCommand, RestartArgs};
 pub use image::{
@@ -98,6 +100,11 @@ pub enum Command {
     Mds {
         #[command(subcommand)]
         command: MdsCommand,
+    },
+    /// Check file systems, and repair them
+    Fs {
+        #[command(subcommand)]
+        command: FsCommand,
     },
     /// Look after the daemons of this machine
     Host {

@@ -9,6 +9,7 @@ mod crashes;
 mod daemon_files;
 mod daemons;
 mod down;
+mod fs;
 mod generate;
 mod host;
 mod image;
@@ -63,6 +64,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Image { command } => image::run(&command),
         Command::Nbd(args) => nbd::serve(&args),
         Command::Cluster { command } => monitors::run_cluster(&command),
+        Command::Fs { command } => fs::run(&command),
         Command::Host { command } => host::run(&command),
         Command::Mon { command } => monitors::run(&command),
         Command::Osd { command } => osd::run(&command),

@@ -36,6 +36,15 @@ const COMMANDS: &[(&str, &str)] = &[
     ("dump inode name=number,type=CephInt", "dump inode by inode number"),
     ("flush journal", "Flush the journal to the backing store"),
     ("damage ls", "List detected metadata damage"),
+    ("damage rm name=damage_id,type=CephInt", "Forget detected damage"),
+    (
+        "scrub start name=path,type=CephString name=scrubops,type=CephChoices,strings=force|recursive|repair|scrub_mdsdir,n=N,req=false name=tag,type=CephString,req=false",
+        "Compare stored rows with what is served",
+    ),
+    ("scrub status", "Status of the scrub"),
+    ("scrub abort", "End the scrub"),
+    ("scrub pause", "Pause the scrub"),
+    ("scrub resume", "Resume the scrub"),
     (
         "perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
         "dump non-labeled counters and their values",
@@ -44,8 +53,6 @@ const COMMANDS: &[(&str, &str)] = &[
 
 /// Commands of Ceph's metadata server that this one does not have, by their first words, and why.
 const REFUSED: &[(&str, &str)] = &[
-    ("scrub", "nothing is scrubbed yet: what is read is checked by checksums of journal and OSDs"),
-    ("damage rm", "there is no table of damage: a damaged rank is not served at all"),
     ("heap", "the allocator has no profiler"),
     ("cache drop", "all inodes are in memory, there is no cache that could be emptied"),
     ("dump cache", "all inodes are in memory; see 'dump inode'"),

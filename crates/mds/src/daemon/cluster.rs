@@ -4,6 +4,7 @@ use crate::Config;
 use crate::layouts::DataPools;
 use crate::log::Opened;
 use crate::rank::{Rank, evictions};
+use crate::store::scrub::Scrubs;
 use crate::store::{Failure, Setup, Store, Task};
 use auth::Entropy;
 use engine::{ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time};
@@ -61,6 +62,11 @@ impl Cluster {
     /// Why the rank cannot be served.
     pub fn failure(&self) -> Option<&Failure> {
         self.store.as_ref()?.failure()
+    }
+
+    /// The scrub of the rank, once the rank is being opened.
+    pub fn scrub(&mut self) -> Option<&mut Scrubs> {
+        self.store.as_mut().map(|store| &mut store.scrub)
     }
 
     /// Begins a checkpoint of the rank without delay.

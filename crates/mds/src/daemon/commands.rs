@@ -2,7 +2,7 @@
 //!
 //! Most are answered at once. A flush of the journal and an eviction are answered when they are done.
 
-use super::{End, Mds};
+use super::{End, Mds, scrubs};
 use crate::commands::filter::Filter;
 use crate::commands::pending::{Awaited, Pending};
 use crate::commands::{VERSION, table};
@@ -96,6 +96,12 @@ impl Mds {
         let Some(rank) = &self.rank else { return Err(self.without_rank(&prefix)) };
         if let Some(value) = show(rank, self.now, &prefix, &arguments)? {
             return Ok(Some(value.into()));
+        }
+        if scrubs::has(&prefix) {
+            let now = self.now;
+            let scrub = self.cluster.as_mut().and_then(|cluster| cluster.scrub());
+            return scrubs::run(now, rank.tree(), scrub, &prefix, &arguments)
+                .map(|value| Some(value.into()));
         }
         self.act(conn, tid, &prefix, &arguments)
     }
@@ -245,8 +251,6 @@ fn show(
                 || Sentence::new(Errno::INVAL, "'dump inode' needs the number of an inode");
             shown::inode(rank, number.ok_or_else(missing)?)?
         }
-        // A rank of which anything cannot be read is not served.
-        "damage ls" => json!([]),
         "perf dump" => {
             let name = |name| Some(text(arguments, name)).filter(|name| !name.is_empty());
             selected(shown::counters(rank), name("logger"), name("counter"))

@@ -12,10 +12,14 @@
 //! * After a failed write the rank answers nothing more: its process ends, and a successor replays.
 
 mod eviction;
-mod objects;
+mod failure;
+pub mod fsck;
+pub(crate) mod objects;
 mod open;
 mod purge_rows;
 mod purger;
+mod replayed;
+pub(crate) mod scrub;
 mod setup;
 mod snap_removal;
 #[cfg(test)]
@@ -26,12 +30,14 @@ use crate::rank::{Rank, evictions, purging, snapshots};
 use crate::rows::{RowQueue, place, purges_object};
 use engine::{Duration, Time};
 use eviction::Refusal;
+pub(crate) use failure::Failure;
 use fsjournal::{SegmentWrite, head_name};
 use purge_rows::PurgePage;
 use purger::Purger;
 use rados::{
     ClusterRequest, ClusterRequestId, ClusterResponse, Operation, Part, Procedure, RequestSource,
 };
+use scrub::Scrubs;
 pub(crate) use setup::{Setup, StoreError};
 use std::collections::VecDeque;
 use types::{EntityAddrVec, Epoch, Errno, SnapId};
@@ -68,11 +74,13 @@ pub(crate) enum Task {
     PurgeRows,
     /// To have data of snapshots removed.
     SnapRemoval,
+    /// To compare rows.
+    Scrub,
 }
 
 impl Task {
     /// All tasks.
-    pub const ALL: [Task; 7] = [
+    pub const ALL: [Task; 8] = [
         Task::Opening,
         Task::Frame,
         Task::Checkpoint,
@@ -80,6 +88,7 @@ impl Task {
         Task::Purge,
         Task::PurgeRows,
         Task::SnapRemoval,
+        Task::Scrub,
     ];
 }
 
@@ -129,41 +138,9 @@ pub(crate) struct Store {
     purger: Purger,
     purge_rows: Option<Procedure<Result<PurgePage, StoreError>>>,
     snap_removal: Option<Procedure<SnapId>>,
+    /// The scrub, and what it has found.
+    pub scrub: Scrubs,
     failure: Option<Failure>,
-}
-
-/// Why a rank cannot be served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// The server is on the blocklist, as one whose rank another one gets.
-    ShutOut,
-    /// A successor may do better.
-    Passing(String),
-    /// The stored state is damaged: each successor would find the same.
-    Damage(String),
-}
-
-impl Failure {
-    /// The stored state cannot be read. A file system that is only being made is not damaged: it has nothing
-    /// to lose, and its rank stays for a server of a pool that is in order.
-    fn of(error: &StoreError, setup: &Setup) -> Failure {
-        match error {
-            StoreError::Request(error) => Failure::of_request(*error, "the rank cannot be opened"),
-            error if error.is_newer() => Failure::Passing(format!(
-                "{error}; this server is too old for the file system, run one of a newer version"
-            )),
-            error if setup.is_new => Failure::Passing(error.to_string()),
-            error => Failure::Damage(error.to_string()),
-        }
-    }
-
-    /// A request was refused, so that `consequence` is the case.
-    fn of_request(error: Errno, consequence: &str) -> Failure {
-        match error {
-            Errno::BLOCKLISTED => Failure::ShutOut,
-            error => Failure::Passing(format!("{consequence}: {error}")),
-        }
-    }
 }
 
 impl Store {
@@ -185,6 +162,7 @@ impl Store {
             purger: Purger::default(),
             purge_rows: None,
             snap_removal: None,
+            scrub: Scrubs::default(),
             failure: None,
         }
     }
@@ -232,6 +210,7 @@ impl Store {
         self.purger.pump(now, rank);
         self.read_purges(rank);
         self.remove_snapshots(rank);
+        self.scrub.pump(now, rank, &self.setup, self.checkpoint.is_some());
         self.begin_checkpoint(now, rank);
         self.write_frames(now, rank);
         self.advance_checkpoint(rank);
@@ -284,7 +263,8 @@ impl Store {
 
     fn begin_checkpoint(&mut self, now: Time, rank: &mut Rank) {
         let Some(journal) = rank.log_mut().journal() else { return };
-        let has_changed = journal.last() > journal.checkpoint();
+        // A scrub may have rows written again that no record has changed.
+        let has_changed = journal.last() > journal.checkpoint() || self.is_asked;
         let is_due = self.is_asked
             || journal.bytes() >= CHECKPOINT_BYTES
             || now >= self.begun + CHECKPOINT_INTERVAL;
@@ -313,7 +293,8 @@ impl Store {
         let checkpoint = self.checkpoint.is_none().then_some(self.begun + CHECKPOINT_INTERVAL);
         // A frame that is overdue waits for others to be stored.
         let frame = self.frame_due.filter(|due| *due > self.now);
-        let parts = [checkpoint, frame, self.trim_due, self.purger.poll_timeout()];
+        let scrub = self.scrub.poll_timeout().filter(|due| *due > self.now);
+        let parts = [checkpoint, frame, scrub, self.trim_due, self.purger.poll_timeout()];
         parts.into_iter().flatten().min()
     }
 
@@ -421,6 +402,10 @@ impl Store {
                 answer => self.purger.handle_response(id.number, answer.map(drop)),
             },
             (Task::PurgeRows, Some(rank)) => self.handle_purge_rows(rank, id, answer),
+            (Task::Scrub, Some(rank)) => {
+                let is_writing = self.checkpoint.is_some();
+                self.is_asked |= self.scrub.handle_response(rank, id, answer, is_writing);
+            }
             (Task::SnapRemoval, Some(rank)) => {
                 let Some(procedure) = &mut self.snap_removal else { return };
                 procedure.handle_response(id, answer);
@@ -480,6 +465,7 @@ impl RequestSource for TaskSource<'_> {
             Task::Eviction => store.eviction.as_mut()?.procedure.poll_request(),
             Task::PurgeRows => store.purge_rows.as_mut()?.poll_request(),
             Task::SnapRemoval => store.snap_removal.as_mut()?.poll_request(),
+            Task::Scrub => store.scrub.poll_request(),
             Task::Checkpoint => Some((own(0), ClusterRequest::Operate(store.rows.pop_front()?))),
             Task::Purge => {
                 let (number, operation) = store.purger.poll_request()?;

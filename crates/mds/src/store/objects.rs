@@ -8,14 +8,14 @@ use wire::OsdOp;
 use wire::op::OpCode;
 
 /// Pairs of one request for rows.
-pub(super) const PAGE_MAX: u64 = 1024;
+pub const PAGE_MAX: u64 = 1024;
 
 /// All data of an object; `None` if it does not exist.
 ///
 /// # Errors
 ///
 /// Of the request.
-pub(super) async fn read_all(steps: &Steps, place: &Place) -> Result<Option<Bytes>, Errno> {
+pub async fn read_all(steps: &Steps, place: &Place) -> Result<Option<Bytes>, Errno> {
     match steps.read(place, vec![OsdOp::read(0, 0)]).await {
         Ok(reply) => Ok(Some(reply.ops.into_iter().next().ok_or(Errno::IO)?.output)),
         Err(Errno::NOENT) => Ok(None),
@@ -25,7 +25,7 @@ pub(super) async fn read_all(steps: &Steps, place: &Place) -> Result<Option<Byte
 
 /// Pairs of an object, in the order of keys.
 #[derive(Debug, Default)]
-pub(super) struct Pairs {
+pub struct Pairs {
     /// Keys and values.
     pub pairs: Vec<(Bytes, Bytes)>,
     /// Whether there are more behind them.
@@ -37,7 +37,7 @@ pub(super) struct Pairs {
 /// # Errors
 ///
 /// Of the request, or EIO if the answer does not decode.
-pub(super) async fn read_pairs(steps: &Steps, place: &Place, after: &[u8]) -> Result<Pairs, Errno> {
+pub async fn read_pairs(steps: &Steps, place: &Place, after: &[u8]) -> Result<Pairs, Errno> {
     let mut w = Writer::new();
     w.blob(after);
     w.u64(PAGE_MAX);
@@ -58,7 +58,7 @@ pub(super) async fn read_pairs(steps: &Steps, place: &Place, after: &[u8]) -> Re
 /// # Errors
 ///
 /// See [`read_pairs`].
-pub(super) async fn read_keys(
+pub async fn read_keys(
     steps: &Steps,
     place: &Place,
     keys: &[Bytes],

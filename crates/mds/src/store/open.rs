@@ -1,18 +1,18 @@
 //! How a rank is opened: a new one is created, another server's is read and taken over.
 
 use super::objects::{PAGE_MAX, read_all, read_keys, read_pairs};
+use super::replayed::Replayed;
 use super::setup::{Setup, StoreError};
-use crate::change::Change;
 use crate::log::{Log, Opened};
-use crate::purges::{Purge, Purges};
+use crate::purges::Purges;
 use crate::rows::{RowQueue, sessions_object};
-use crate::sessions::{SessionImage, Sessions};
+use crate::sessions::Sessions;
 use bytes::Bytes;
 use engine::{Duration, Time};
 use fsjournal::{Head, Journal, RawRecord, Replay, SPANS_MAX, SUPER, Super, head_name};
 use namespace::{
-    Ino, Loader, Row, RowKey, SNAPSHOTS_OBJECT, Tree, decode_ino_key, directory_object, ino_key,
-    links_object, old_version_objects,
+    Ino, Loader, Row, RowKey, SNAPSHOTS_OBJECT, Tree, directory_object, ino_key, links_object,
+    old_version_objects,
 };
 use rados::{Place, Steps};
 use std::cell::RefCell;
@@ -98,73 +98,14 @@ async fn create(steps: &Steps, setup: &Setup) -> Result<Opened, StoreError> {
 /// Records and rows, as far as they are read.
 struct Loaded {
     loader: Loader,
-    sessions: BTreeMap<u64, SessionImage>,
-    /// Sessions of which the journal has something.
-    changed: BTreeSet<u64>,
-    gone: BTreeSet<u64>,
-    /// Data that is still to be removed, or was removed, as the journal tells.
-    purges: BTreeMap<u64, Option<Purge>>,
-    numbers: u64,
-    /// Changes of sessions, which come on top of their rows, in order.
-    later: Vec<(u64, Later)>,
-}
-
-/// A change of a session: numbers of a completed request, or a range of numbers that was delegated.
-enum Later {
-    Completed([u64; 3]),
-    Delegated(u64, u64),
+    /// Those that are not of the tree.
+    others: Replayed,
 }
 
 impl Loaded {
-    fn new(head: &Head) -> Self {
-        Loaded {
-            loader: Loader::new(head.rank),
-            sessions: BTreeMap::new(),
-            changed: BTreeSet::new(),
-            gone: BTreeSet::new(),
-            purges: BTreeMap::new(),
-            numbers: head.numbers,
-            later: Vec::new(),
-        }
-    }
-
     fn record(&mut self, record: &RawRecord) -> codec::Result<()> {
-        match Change::decode(record)? {
-            Change::Tree(record) => self.loader.record(record),
-            Change::Session(client, image) => {
-                self.changed.insert(client);
-                self.gone.remove(&client);
-                self.later.retain(|(other, _)| *other != client);
-                self.sessions.insert(client, image);
-            }
-            Change::SessionGone(client) => {
-                self.changed.insert(client);
-                self.gone.insert(client);
-                self.later.retain(|(other, _)| *other != client);
-                self.sessions.remove(&client);
-            }
-            Change::Completed { client, tid, created, oldest } => {
-                self.changed.insert(client);
-                self.later.push((client, Later::Completed([tid, created, oldest])));
-            }
-            Change::Delegated { client, first, count } => {
-                self.changed.insert(client);
-                self.later.push((client, Later::Delegated(first, count)));
-            }
-            Change::Numbers(until) => self.numbers = self.numbers.max(until),
-            Change::Purge(ino, purge) => drop(self.purges.insert(ino, Some(purge))),
-            Change::Purged(ino) => drop(self.purges.insert(ino, None)),
-        }
-        Ok(())
-    }
-
-    /// A stored session: what the journal says of it comes later.
-    fn session_row(&mut self, key: &[u8], value: &[u8]) -> codec::Result<()> {
-        let client = decode_ino_key(key)?.0;
-        let image = codec::decode_all("row of a session", value)?;
-        if !self.gone.contains(&client) {
-            self.sessions.entry(client).or_insert(image);
-        }
+        let record = self.others.record(record)?;
+        record.into_iter().for_each(|record| self.loader.record(record));
         Ok(())
     }
 }
@@ -175,7 +116,10 @@ async fn take_over(steps: &Steps, setup: &Setup, object: &[u8]) -> Result<Opened
     if head.rank != setup.rank {
         return Err(StoreError::OtherFileSystem);
     }
-    let mut loaded = Loaded::new(&head);
+    if head.is_in_repair {
+        return Err(StoreError::InRepair);
+    }
+    let mut loaded = Loaded { loader: Loader::new(head.rank), others: Replayed::new(head.numbers) };
     let mut replay = Replay::new(&head);
     while let Some(segment) = replay.next_object() {
         let data = read_all(steps, &setup.place(segment.clone())).await?;
@@ -184,19 +128,12 @@ async fn take_over(steps: &Steps, setup: &Setup, object: &[u8]) -> Result<Opened
         }
     }
     let loaded = read_rows(steps, setup, loaded).await?;
-    let Loaded { loader, mut sessions, changed, numbers, later, .. } = loaded;
-    let changed_purges = loaded.purges.keys().copied().collect();
-    let purges = loaded.purges.into_iter().filter_map(|(ino, purge)| Some((ino, purge?)));
+    let Loaded { loader, mut others } = loaded;
+    others.complete();
+    let Replayed { sessions, changed, purges, numbers, .. } = others;
+    let changed_purges = purges.keys().copied().collect();
+    let purges = purges.into_iter().filter_map(|(ino, purge)| Some((ino, purge?)));
     let purges = Purges::restored(purges.collect());
-    for (client, change) in later {
-        match (sessions.get_mut(&client), change) {
-            (Some(session), Later::Completed([tid, created, oldest])) => {
-                session.complete(tid, created, oldest);
-            }
-            (Some(session), Later::Delegated(first, count)) => session.delegated.add(first, count),
-            (None, _) => {}
-        }
-    }
     let (tree, rows) = loader.finish()?;
     let journal = Journal::resume(setup.rank, setup.limits, replay.finish());
     let log = Log::new(journal, rows, changed, changed_purges);
@@ -265,7 +202,7 @@ async fn read_rows(steps: &Steps, setup: &Setup, loaded: Loaded) -> Result<Loade
     let sessions = sessions_object(rank);
     each_pair(steps, setup, &sessions, |raw, value| {
         let mut loaded = loaded.borrow_mut();
-        loaded.session_row(raw, value).map_err(StoreError::undecodable(&sessions))
+        loaded.others.session_row(raw, value).map_err(StoreError::undecodable(&sessions))
     })
     .await?;
     each_pair(steps, setup, SNAPSHOTS_OBJECT, |_, value| {
@@ -273,7 +210,7 @@ async fn read_rows(steps: &Steps, setup: &Setup, loaded: Loaded) -> Result<Loade
     })
     .await?;
     if loaded.borrow().loader.has_snapshots() {
-        let numbers = Ino(loaded.borrow().numbers);
+        let numbers = Ino(loaded.borrow().others.numbers);
         let read = async |object: String| {
             each_pair(steps, setup, &object, |raw, value| {
                 Ok(loaded.borrow_mut().loader.old_row(&object, raw, value)?)

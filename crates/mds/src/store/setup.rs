@@ -45,6 +45,7 @@ impl Setup {
             checkpoint,
             numbers,
             spans: journal.spans(checkpoint),
+            is_in_repair: false,
         }
     }
 }
@@ -77,6 +78,11 @@ pub(crate) enum StoreError {
         /// That of the map.
         given: i64,
     },
+    /// A repair has begun.
+    #[error(
+        "a repair of the file system has begun and not ended; let `sepiola fs fsck NAME --repair --resume` end it"
+    )]
+    InRepair,
     /// An object does not decode.
     #[error("object {object} of the metadata pool does not decode: {error}")]
     Undecodable {

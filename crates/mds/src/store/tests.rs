@@ -3,6 +3,7 @@
 mod asynchronous;
 mod crashes;
 mod cuts;
+mod fsck;
 mod journal;
 mod pool;
 mod purges;
@@ -19,7 +20,9 @@ use engine::{Duration, Message, Time};
 use fsjournal::Limits;
 use namespace::{Ino, PageStart, snapshots};
 use pool::Pool;
-use rados::{ClusterRequest, ClusterRequestId, Operation, OperationReply, Reply, RequestSource};
+use rados::{
+    ClusterRequest, ClusterRequestId, Operation, OperationReply, Procedure, Reply, RequestSource,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, SnapId, UTime};
 use wire::client_request::{

@@ -19,6 +19,8 @@ use volumes::{Procedure, Request, RequestId, Response, Target};
 const TURN_TIME_MAX: Duration = Duration::from_millis(500);
 /// Pause before metadata that another procedure has is tried again.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
+/// Longest wait for the answer to a command.
+const COMMAND_TIME_MAX: Duration = Duration::from_secs(30);
 /// Longest wait for the end of a session.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -77,6 +79,33 @@ impl VolumeConnection {
         self.core.turn(until)?;
         if self.client().is_shut_out() {
             bail!("the session with the metadata server is lost; repeat the command");
+        }
+        Ok(())
+    }
+
+    /// Sends a command to the server, and waits for its output.
+    pub fn command(&mut self, command: &Value) -> Result<Bytes> {
+        let until = Instant::now() + COMMAND_TIME_MAX;
+        let call = self.call(Call::Command(command.to_string()));
+        while Instant::now() < until {
+            while let Some((ended, outcome)) = self.client().poll_completion() {
+                match outcome {
+                    _ if ended != call => {}
+                    Ok(Answer::Command { result, output, .. }) if result >= 0 => return Ok(output),
+                    Ok(Answer::Command { result, text, .. }) => bail!("{}: {text}", Errno(-result)),
+                    _ => bail!("the metadata server has gone; repeat the command"),
+                }
+            }
+            self.turn(self.clock.now() + LOCK_RETRY)?;
+        }
+        bail!("no metadata server has answered; see `ceph mds stat`")
+    }
+
+    /// Keeps the session alive for a time.
+    pub fn rest(&mut self, time: Duration) -> Result<()> {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            self.turn(self.clock.now() + LOCK_RETRY)?;
         }
         Ok(())
     }

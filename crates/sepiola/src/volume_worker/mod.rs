@@ -6,6 +6,8 @@ mod inputs;
 mod jobs;
 mod orders;
 
+pub use connection::VolumeConnection;
+
 use access::{ClusterArgs, client_config, new_id};
 use anyhow::Result;
 use jobs::JobExecutor;

@@ -3,6 +3,7 @@
 pub mod coexistence;
 pub mod committed;
 pub mod file_contents;
+pub mod file_rows;
 mod file_snapshots;
 pub mod health;
 pub mod image;

@@ -2,7 +2,7 @@
 
 use super::admin::{BOOT_LIMIT, command, command_output};
 use super::clean::LIVENESS_LIMIT;
-use crate::check::{file_contents, tree};
+use crate::check::{file_contents, file_rows, tree};
 use crate::commands::create_pool_command;
 use crate::events::{run_for, run_until};
 use crate::fault::Fault;
@@ -79,6 +79,7 @@ pub(crate) fn finish(world: &mut World) -> Result<(), String> {
             .collect();
         return Err(format!("calls to the file system are never answered: {waiting:#?}"));
     }
+    file_rows::check(world, POOLS[0])?;
     let reader = world.cast.file_clients[0];
     for path in all_directories() {
         // Directories may not exist.
@@ -89,6 +90,7 @@ pub(crate) fn finish(world: &mut World) -> Result<(), String> {
     }
     finish_quotas(world)?;
     finish_snapshots(world, reader)?;
+    file_rows::check(world, POOLS[0])?;
     let (entries, losses) = (world.records.files.entries(), world.records.files.losses());
     let undecided = usize::from(!tree::check(entries, losses)?);
     let undecided = undecided + file_contents::check(entries, losses)?;

@@ -97,7 +97,8 @@ fn commands_show_the_rank_under_the_names_of_ceph() {
 fn what_cannot_be_served_is_refused_with_the_reason() {
     let mut mds = active();
     for (command, errno, why) in [
-        (json!({ "prefix": "scrub start" }), Errno::NOTSUPP, "nothing is scrubbed"),
+        (json!({ "prefix": "dump tree" }), Errno::NOTSUPP, "dump inode"),
+        (json!({ "prefix": "scrub start", "path": "/" }), Errno::NOTSUPP, "--volatile"),
         (json!({ "prefix": "no such" }), Errno::INVAL, "no command"),
         (json!({ "prefix": "dump inode", "number": 77 }), Errno::NOENT, "no inode 77"),
         (json!({ "prefix": "dump inode" }), Errno::INVAL, "number"),

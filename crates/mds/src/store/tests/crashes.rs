@@ -141,6 +141,7 @@ fn check(steps: &[Step]) {
     world.finish();
     world.check_data(true);
     world.check_cuts();
+    assert_eq!(fsck::scrub(&mut world, false), [] as [String; 0]);
     let names = |world: &mut World| world.paths().into_keys().collect::<Vec<_>>();
     assert_eq!(names(&mut world), names(&mut plain));
     assert_eq!(world.snapshots(), plain.snapshots());

@@ -401,6 +401,7 @@ impl World {
                 lost.insert(operation.place.object.clone());
             }
         }
+        fsck::assert_sound(&self.pool);
         self.rank = None;
         self.store = Store::open(self.now, setup(false));
         self.pump();
