@@ -14,7 +14,7 @@ use crate::beacons::Beacons;
 use crate::commands::pending::Commands;
 use crate::layouts::DataPools;
 use crate::rank::{reconnect, shown};
-use crate::store::{Setup, Store};
+use crate::store::{Failure, Setup, Store};
 use crate::{ClientPeer, Config, Rank};
 use auth::Entropy;
 use cluster::{Cluster, file_system_id, learn_pools};
@@ -242,6 +242,12 @@ impl Mds {
         }
     }
 
+    /// The rank that the map gives this server; 0 without one.
+    fn own_rank(&self) -> u32 {
+        let info = self.map.mds_info.get(&self.gid());
+        info.and_then(|info| u32::try_from(info.rank).ok()).unwrap_or(0)
+    }
+
     fn data_pool(&self) -> PoolId {
         self.map.data_pools.first().copied().unwrap_or(PoolId(-1))
     }
@@ -280,9 +286,13 @@ impl Mds {
         if self.rank.is_some() {
             return;
         }
+        let own_rank = self.own_rank();
+        if own_rank != 0 {
+            return self.fail(now, Failure::Passing(one_rank_only(own_rank)));
+        }
         let setup = Setup {
             pool: self.map.metadata_pool,
-            rank: 0,
+            rank: own_rank,
             id: file_system_id(&self.map),
             incarnation: self.gid(),
             data_pool: self.data_pool(),
@@ -380,6 +390,13 @@ impl Mds {
             rank.handle_timeout(now);
         }
     }
+}
+
+/// Why a server does not serve another rank than 0: all would read and write the tree of rank 0.
+fn one_rank_only(rank: u32) -> String {
+    format!(
+        "it has rank {rank}, and a file system has one rank only; run `ceph fs set FILE_SYSTEM max_mds 1`"
+    )
 }
 
 impl Daemon for Mds {

@@ -10,7 +10,7 @@ use maps::{CompatSet, FsMap, FsMapUser, MdsMap, MdsState};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{EntityType, Errno, PgId, PoolId, SnapId};
+use types::{EntityType, Errno, PgId, PoolId, ServedVersions, SnapId};
 use wire::internal::{PgStat, RotatingSecrets, RotatingSecretsRequest};
 use wire::{
     FsMapUserMessage, MdsBeacon, MdsCounters, MdsHealth, MdsHealthMetric, MdsMapMessage, MdsReport,
@@ -24,6 +24,8 @@ struct Server {
     name: &'static str,
     gid: u64,
     sequence: u64,
+    /// Whether it is Sepiola's own.
+    is_own: bool,
 }
 
 /// The features of Ceph's servers.
@@ -37,10 +39,14 @@ impl Server {
     fn new(cluster: &mut Cluster, name: &'static str, gid: u64) -> Self {
         let conn = ConnId(ConnId::ACCEPTED + gid);
         cluster.open(conn, &format!("mds.{name}"), gid as i64, "allow profile mds");
-        Server { conn, name, gid, sequence: 0 }
+        Server { conn, name, gid, sequence: 0, is_own: false }
     }
 
     fn beacon(&self, cluster: &Cluster, state: MdsState) -> MdsBeacon {
+        let mut metadata = BTreeMap::from([("hostname".to_owned(), "alpha".to_owned())]);
+        if self.is_own {
+            metadata.insert(ServedVersions::FACT.to_owned(), ServedVersions::OWN.to_string());
+        }
         MdsBeacon {
             fsid: cluster.monitor.fsid(),
             gid: self.gid,
@@ -48,7 +54,7 @@ impl Server {
             sequence: self.sequence,
             name: self.name.to_owned(),
             compat: encode_to_bytes(&compat()),
-            metadata: [("hostname".to_owned(), "alpha".to_owned())].into(),
+            metadata,
             ..MdsBeacon::default()
         }
     }
@@ -282,7 +288,7 @@ fn a_server_takes_no_state_that_the_monitor_has_not_led_it_to() {
     assert_eq!(fsmap(&cluster).epoch, epoch);
     // A client has no beacons to send, and a server none of another one.
     let conn = standby.conn;
-    let mut imposter = Server { conn, name: "a", gid: 101, sequence: 9 };
+    let mut imposter = Server { conn, name: "a", gid: 101, sequence: 9, is_own: false };
     imposter.beat(&mut cluster, MdsState::DNE);
     assert_eq!((server.state(&cluster), fsmap(&cluster).epoch), ("up:active", epoch));
 }
@@ -361,6 +367,21 @@ fn ranks_follow_max_mds() {
     let fs = &fsmap(&cluster).file_systems[&1].map;
     assert_eq!((fs.in_ranks.len(), fs.stopped.contains(&1)), (1, true));
     assert_eq!(server.beat(&mut cluster, MdsState::ACTIVE), 1);
+}
+
+/// All of them would read and write the tree of rank 0, with no one of them shut out.
+#[test]
+fn a_file_system_of_own_servers_has_one_rank() {
+    let (mut cluster, _) = active();
+    let mut other = Server::new(&mut cluster, "b", 102);
+    other.is_own = true;
+    other.beat(&mut cluster, MdsState::BOOT);
+    let set = |value: &str| json!({ "prefix": "fs set", "fs_name": "cephfs", "var": "max_mds", "val": value });
+    let said = refusal(&mut cluster, set("2"));
+    assert_eq!(said.0, Errno::NOTSUPP);
+    assert!(said.1.starts_with("mds.b serves a file system with one rank only"), "{}", said.1);
+    assert_eq!(other.state(&cluster), "up:standby");
+    assert_eq!(cluster.command(set("1")).result, 0);
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl Mds {
                 self.finish();
             }
             Failure::Damage(reason) => {
-                let role = format!("{}:0", self.map.fs_name);
+                let role = format!("{}:{}", self.map.fs_name, self.own_rank());
                 self.stop(End::Damaged { reason, role });
                 self.beacons.set_damaged(now);
             }

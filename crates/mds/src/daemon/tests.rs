@@ -3,7 +3,6 @@
 mod tell;
 
 use super::*;
-use crate::store::Failure;
 use auth::AuthCaps;
 use maps::MdsInfo;
 use types::{EntityAddr, EntityAddrVec, EntityName, Epoch};
@@ -36,7 +35,11 @@ fn peer(kind: EntityType, number: i64) -> Peer {
 }
 
 fn map(epoch: u32, state: MdsState) -> Message {
-    let info = MdsInfo { gid: 4409, rank: 0, state, ..MdsInfo::default() };
+    map_of(epoch, 0, state)
+}
+
+fn map_of(epoch: u32, rank: i32, state: MdsState) -> Message {
+    let info = MdsInfo { gid: 4409, rank, state, ..MdsInfo::default() };
     let map = MdsMap {
         epoch: Epoch(epoch),
         mds_info: [(4409, info)].into(),
@@ -143,6 +146,19 @@ fn a_server_that_cannot_read_its_rank_asks_that_none_gets_it() {
     mds.handle_message(now, monitor, map.encode(SUPPORTED));
     let said = mds.end().expect("it is over").to_string();
     assert!(said.contains("object x") && said.contains("ceph mds repaired"), "{said}");
+}
+
+/// It would take rank 0 over from a server that lives and is not shut out.
+#[test]
+fn a_server_does_not_open_the_tree_for_another_rank_than_0() {
+    let now = Time(1_000_000_000);
+    for state in [MdsState::CREATING, MdsState::REPLAY] {
+        let (mut mds, monitor) = started(now);
+        mds.handle_message(now, monitor, map_of(3, 1, state));
+        let said = mds.end().expect("it is over").to_string();
+        assert!(said.contains("rank 1") && said.contains("max_mds 1"), "{said}");
+        assert!(mds.rank.is_none());
+    }
 }
 
 #[test]

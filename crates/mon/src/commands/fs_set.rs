@@ -8,7 +8,7 @@ use crate::file_systems::{BALANCE_AUTOMATE, CLIENT_FEATURES, RANKS_MAX, RESERVED
 use crate::services::assign_ranks;
 use maps::{FsId, MdsMap};
 use serde_json::{Value, json};
-use types::Errno;
+use types::{Errno, ServedVersions};
 
 /// `MDS_MIN…`: least values of settings.
 const FILE_SIZE_MIN: u64 = 65_536;
@@ -120,8 +120,26 @@ fn max_mds(context: &mut Context<'_>, id: FsId, value: &str) -> Result<String, R
     if wanted > RANKS_MAX {
         return Err(Refusal::invalid(format!("may not have more than {RANKS_MAX} MDS ranks")));
     }
+    if wanted > 1
+        && let Some(name) = server_of_one_rank(context)
+    {
+        let text = format!(
+            "mds.{name} serves a file system with one rank only: max_mds stays 1; stop Sepiola's metadata \
+             servers first if Ceph's own are to serve this one"
+        );
+        return Err(Refusal::new(Errno::NOTSUPP, text));
+    }
     edit(context, id)?.max_mds = wanted as i32;
     Ok(String::new())
+}
+
+/// A server that reads and writes the tree of rank 0 whatever its rank is: Sepiola's, which tell the cluster
+/// versions that they serve.
+fn server_of_one_rank<'a>(context: &Context<'a>) -> Option<&'a str> {
+    let fs = &context.state.fs;
+    let mut servers = fs.map.servers();
+    let found = servers.find(|info| fs.fact(info.gid, ServedVersions::FACT).is_some());
+    found.map(|info| info.name.as_str())
 }
 
 /// A file system that is down has no ranks; `old_max_mds` remembers their number.
