@@ -278,14 +278,26 @@ def move_there_and_back(etcd):
 
 
 def lose_file(directory, cluster):
+    PROCESSES.stop(directory.name)
+    cluster = up(directory, "--fs", "files")
+    group = lambda word: cluster.ceph("fs", "subvolumegroup", word, "files", *["kept"][:word == "create"])
+    until("a directory is made", lambda: group("create") is not None)
     PROCESSES.stop(directory.name, signal.SIGKILL)
     (directory / "control.redb").unlink()
     osds = [word for osd in range(2) for word in ("--osd", directory / f"osd.{osd}")]
     rebuild = [SEPIOLA, "control", "rebuild", "--data", directory, *osds]
-    until("the stores are free", lambda: run(*rebuild), 20)
+    told = []
+    until("the stores are free", lambda: told.append(run(*rebuild)) or told, 20)
     cluster = up(directory)
     until("clean groups", cluster.is_clean)
     cluster.check("in-the-file", "on-the-etcd", "in-the-file-again")
+    steps = [line.split()[1:] for line in told[0].splitlines() if line.startswith("  ceph fs ")]
+    assert len(steps) == 2, told
+    for step in steps:
+        cluster.ceph(*step)
+    PROCESSES.stop(directory.name)
+    cluster = up(directory, "--fs", "files")
+    until("the file system has what it had", lambda: "kept" in group("ls"))
     PROCESSES.stop(directory.name)
     print("the control store of one machine was lost and rebuilt from its OSDs")
 

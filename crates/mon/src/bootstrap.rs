@@ -16,6 +16,8 @@ use types::{EntityAddrVec, EntityName, Epoch, OsdId, ServedVersions, UTime, Uuid
 pub const DEFAULT_RULE: &str = "replicated_rule";
 /// The root bucket of the first CRUSH map.
 pub const DEFAULT_ROOT: &str = "default";
+/// The application of pools of file systems.
+pub(crate) const FILE_SYSTEM_APPLICATION: &str = "cephfs";
 /// The erasure code profile of pools and rules for which none is given.
 pub const DEFAULT_PROFILE: &str = "default";
 /// Its properties, and those of other profiles that do not give them, as in Ceph 20.2

@@ -77,7 +77,7 @@ pub use high_water::{HighWater, HighWaterGauge};
 pub use live::DiskSpace;
 pub use metrics::CONTENT_TYPE as METRICS_TYPE;
 pub use monitor::Monitor;
-pub use rebuild::{EPOCHS_PASSED_OVER, Remains, rebuild};
+pub use rebuild::{EPOCHS_PASSED_OVER, LostFileSystem, Remains, lost_file_systems, rebuild};
 pub use services::{daemon_registry, registry};
 pub use settings::{AuthMode, Settings};
 

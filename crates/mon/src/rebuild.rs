@@ -10,16 +10,16 @@
 //! * Client ids that may have been assigned are not assigned again: requests are recognised by them.
 //! * No OSD is up until it boots.
 
-use crate::bootstrap::first_global_id;
 use crate::bootstrap::{
-    ADMIN_CAPS, Bootstrap, BootstrapError, OSD_CAPS, Parameters, entity, foundation,
+    ADMIN_CAPS, Bootstrap, BootstrapError, FILE_SYSTEM_APPLICATION, OSD_CAPS, Parameters, entity,
+    first_global_id, foundation,
 };
 use crate::keys;
 use auth::{CryptoKey, Entropy, Keyring};
 use control::Transaction;
 use maps::{Incremental, OsdMap, OsdState};
 use std::collections::BTreeMap;
-use types::{EntityName, Epoch, OsdId, UTime};
+use types::{EntityName, Epoch, OsdId, PoolId, UTime};
 
 /// Epochs that are skipped: more than can have been made without any OSD keeping one of them.
 pub const EPOCHS_PASSED_OVER: u32 = 10_000;
@@ -31,6 +31,32 @@ pub struct Remains {
     pub map: OsdMap,
     /// The OSDs' keys, as far as they could be read.
     pub keys: BTreeMap<OsdId, CryptoKey>,
+}
+
+/// A file system whose map is lost, while its pools are there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostFileSystem {
+    /// Its name.
+    pub name: String,
+    /// Name of its metadata pool.
+    pub metadata: String,
+    /// Names of its data pools, the oldest first: usually the one that it was made with.
+    pub data: Vec<String>,
+}
+
+/// The file systems that had pools in a map.
+pub fn lost_file_systems(map: &OsdMap) -> Vec<LostFileSystem> {
+    let role = |id: &PoolId, role: &str| -> Option<String> {
+        map.pool(*id)?.application_metadata.get(FILE_SYSTEM_APPLICATION)?.get(role).cloned()
+    };
+    let pool_name = |id: &PoolId| map.pool_name(*id).unwrap_or_default().to_owned();
+    let metadata = map.pools.keys().filter_map(|id| Some((role(id, "metadata")?, pool_name(id))));
+    let with_data = |(name, metadata): (String, String)| {
+        let is_its = |id: &&PoolId| role(id, "data").as_deref() == Some(name.as_str());
+        let data = map.pools.keys().filter(is_its).map(pool_name).collect();
+        LostFileSystem { name, metadata, data }
+    };
+    metadata.map(with_data).collect()
 }
 
 /// Like [`crate::bootstrap()`], for a cluster that existed before. The fields of `parameters` about OSDs are
@@ -92,7 +118,7 @@ mod tests {
     use super::*;
     use crate::state::State;
     use control::MemControl;
-    use types::{EntityAddrVec, PoolId};
+    use types::EntityAddrVec;
 
     fn parameters() -> Parameters {
         let addrs = EntityAddrVec::one("v2:10.0.0.1:3300/0".parse().unwrap());
@@ -114,6 +140,21 @@ mod tests {
         let mut control = MemControl::new();
         control.commit(&made.transaction).unwrap();
         State::load(&control.range(""), 1).unwrap()
+    }
+
+    #[test]
+    fn file_systems_are_found_by_the_marks_of_their_pools() {
+        let mut map = OsdMap::new(types::Uuid::default());
+        for (id, role) in [(1, "metadata"), (2, "data"), (3, "data"), (4, "")] {
+            let mut pool = maps::Pool::new(maps::PoolType::Replicated, 2, 8, 0);
+            let mark = [(role.to_owned(), "home".to_owned())].into();
+            pool.application_metadata.insert("cephfs".to_owned(), mark);
+            map.pools.insert(PoolId(id), pool);
+            map.pool_names.insert(PoolId(id), format!("pool{id}"));
+        }
+        let data = vec!["pool2".to_owned(), "pool3".to_owned()];
+        let (name, metadata) = ("home".to_owned(), "pool1".to_owned());
+        assert_eq!(lost_file_systems(&map), [LostFileSystem { name, metadata, data }]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `fs`: creation, removal and listing of file systems.
 
 use super::named::pool_named;
+pub(crate) use crate::bootstrap::FILE_SYSTEM_APPLICATION as APPLICATION;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::fsmap;
 use crate::file_systems::{fail, user_of};

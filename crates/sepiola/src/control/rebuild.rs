@@ -13,7 +13,7 @@ use access::{AuthMode, DataDir};
 use anyhow::{Context, Result, bail};
 use auth::{Entropy, KeyType};
 use machine::{hostname, random_bytes};
-use mon::{Bootstrap, Parameters, Remains};
+use mon::{Bootstrap, LostFileSystem, Parameters, Remains};
 use rt::Clock;
 use std::net::SocketAddr;
 use types::{EntityAddr, EntityAddrVec, EntityName, OsdId};
@@ -32,6 +32,7 @@ pub fn rebuild(args: &RebuildArgs) -> Result<()> {
             dir.etcd().display()
         );
     }
+    let lost = found.map.as_ref().map(mon::lost_file_systems).unwrap_or_default();
     let auth = if found.auth_none { AuthMode::None } else { AuthMode::Cephx };
     match args.etcd.etcd.is_empty() {
         true => on_this_machine(&dir, args, found)?,
@@ -43,7 +44,28 @@ pub fn rebuild(args: &RebuildArgs) -> Result<()> {
          cluster log.",
         dir.admin_keyring().display()
     );
+    print!("{}", steps_of_file_systems(&lost));
     Ok(())
+}
+
+/// The administrator's steps: the maps of file systems are lost, and their pools have everything else.
+fn steps_of_file_systems(lost: &[LostFileSystem]) -> String {
+    if lost.is_empty() {
+        return String::new();
+    }
+    let mut text = "\nMaps of file systems, too. Their files are in their pools. While no metadata server runs \
+                    (`sepiola up` without --fs), and when\n'ceph -s' shows all groups active, do for each:\n"
+        .to_owned();
+    for LostFileSystem { name, metadata, data } in lost {
+        let (first, others) =
+            data.split_first().map_or(("DATA", &[][..]), |(first, others)| (first, others));
+        text += &format!("  ceph fs new {name} {metadata} {first} --recover --force\n");
+        for pool in others {
+            text += &format!("  ceph fs add_data_pool {name} {pool}\n");
+        }
+        text += &format!("  ceph fs set {name} joinable true\n");
+    }
+    text
 }
 
 /// Looks at all OSDs and files, and refuses to begin with less than everything.
@@ -137,4 +159,20 @@ fn on_etcd(dir: &DataDir, args: &RebuildArgs, found: Found, auth: AuthMode) -> R
         dir.conf().display()
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steps_for_a_file_system_name_all_of_its_pools() {
+        let [name, metadata, first, second] = ["home", "meta", "one", "two"].map(str::to_owned);
+        let lost = LostFileSystem { name, metadata, data: vec![first, second] };
+        let text = steps_of_file_systems(&[lost]);
+        let steps = "  ceph fs new home meta one --recover --force\n  ceph fs add_data_pool home two\n  \
+                     ceph fs set home joinable true\n";
+        assert!(text.ends_with(steps), "{text}");
+        assert_eq!(steps_of_file_systems(&[]), "");
+    }
 }
