@@ -111,8 +111,7 @@ impl Replay {
         if self.is_at_end_of_span() {
             self.spans.pop_front();
             let Some(next) = self.spans.front() else {
-                self.is_over = true;
-                return Ok(());
+                return self.end(object);
             };
             (self.number, self.chain) = (next.segment, next.start);
         } else if sealed == Sealed::Yes {
@@ -120,9 +119,18 @@ impl Replay {
         } else if self.spans[0].end.is_some() {
             return Err(Damage::Ends { object, expected: self.chain.lsn });
         } else {
-            self.is_over = true;
+            return self.end(object);
         }
         Ok(())
+    }
+
+    /// No frame follows. Records up to the checkpoint were durable when the head named it.
+    fn end(&mut self, object: String) -> Result<(), Damage> {
+        self.is_over = true;
+        match self.chain.lsn > self.checkpoint {
+            true => Ok(()),
+            false => Err(Damage::Ends { object, expected: self.chain.lsn }),
+        }
     }
 
     /// The end that the writer of the next generation continues.
