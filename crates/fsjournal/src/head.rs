@@ -85,7 +85,7 @@ impl Head {
             let at = *r;
             let features = r.u64("features")?;
             if features & !FEATURES != 0 {
-                return Err(at.invalid("features", features));
+                return Err(at.unknown("features", features));
             }
             let mut head = Head {
                 rank: r.u32("rank")?,
@@ -181,6 +181,13 @@ mod tests {
         let spans = vec![head().spans[0]; SPANS_MAX];
         let head = Head { spans, ..head() };
         assert_eq!(Head::decode(&head.encode()).unwrap(), head);
+    }
+
+    #[test]
+    fn a_head_that_demands_an_unknown_feature_is_of_a_newer_program() {
+        let object = seal(MAGIC, |w| w.versioned(VERSION, VERSION, |w| w.u64(1)));
+        let error = Head::decode(&object).unwrap_err();
+        assert!(error.is_newer(), "{error}");
     }
 
     #[test]
