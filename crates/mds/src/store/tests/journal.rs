@@ -183,6 +183,23 @@ fn a_session_with_large_inodes_ends_by_records_that_fit_into_frames() {
 }
 
 #[test]
+fn files_that_one_message_releases_end_by_records_that_fit_into_frames() {
+    let mut world = World::new(&[1]);
+    for number in 0..20 {
+        let name = format!("f{number}");
+        world.ask(1, create(&name));
+        world.ask(1, request(ClientOp::UNLINK, &name));
+        world.finish();
+    }
+    world.release(1);
+    world.collect();
+    let frames = world.pending.iter().filter(|(task, ..)| *task == Task::Frame);
+    let longest = frames.map(|(_, _, operation)| operation.ops[0].input.len()).max();
+    // A frame takes groups of records up to 600 bytes.
+    assert!(longest.is_some_and(|bytes| bytes < 1000), "{longest:?}");
+}
+
+#[test]
 fn a_failed_write_ends_the_server_and_does_not_count_as_durable() {
     for (error, told) in [(Errno::IO, "journal"), (Errno::BLOCKLISTED, "shut out")] {
         let mut world = World::new(&[1]);
