@@ -42,7 +42,7 @@ fn peer(client: u64) -> ClientPeer {
 /// The data pools, by maps of an epoch.
 fn pools(epoch: u32) -> DataPools {
     let names = [(PoolId(3), "data".to_owned()), (PoolId(5), "fast".to_owned())].into();
-    DataPools { names, map_epoch: epoch, osd_epoch: Epoch(epoch), is_short: false }
+    DataPools { names, map_epoch: epoch, osd_epoch: Epoch(epoch), ..DataPools::default() }
 }
 
 impl World {
@@ -224,6 +224,22 @@ fn a_client_that_could_not_be_evicted_is_rejected() {
         assert_eq!(answer.op, SessionOp::REJECT, "{addr}");
         assert!(answer.metadata["error_string"].contains("evicted"));
     }
+}
+
+#[test]
+fn a_full_metadata_pool_refuses_what_is_new_and_lets_removals_go_on() {
+    let mut world = World::new(&[1]);
+    world.create(1, "old");
+    world.ask(1, mkdir("dir"));
+    world.rank.set_data_pools(&DataPools { is_short: true, is_full: true, ..pools(2) });
+    let full = Errno::NOSPC.negative();
+    assert_eq!(world.ask(1, create("new")).result, full);
+    assert_eq!(world.ask(1, mkdir("more")).result, full);
+    assert_eq!(world.ask(1, create("old")).result, 0, "an open makes nothing");
+    assert_eq!(world.ask(1, request(ClientOp::UNLINK, "old")).result, 0);
+    assert_eq!(world.ask(1, request(ClientOp::RMDIR, "dir")).result, 0);
+    world.rank.set_data_pools(&pools(3));
+    world.create(1, "new");
 }
 
 #[test]

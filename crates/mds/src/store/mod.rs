@@ -12,6 +12,7 @@
 //! * After a failed write the rank answers nothing more: its process ends, and a successor replays.
 
 mod eviction;
+mod failure;
 mod objects;
 mod open;
 mod purge_rows;
@@ -23,9 +24,10 @@ mod tests;
 
 use crate::log::Opened;
 use crate::rank::{Rank, evictions, purging, snapshots};
-use crate::rows::{RowQueue, place, purges_object};
+use crate::rows::{RowQueue, place, purges_object, write};
 use engine::{Duration, Time};
 use eviction::Refusal;
+pub(crate) use failure::Failure;
 use fsjournal::{SegmentWrite, head_name};
 use purge_rows::PurgePage;
 use purger::Purger;
@@ -130,40 +132,6 @@ pub(crate) struct Store {
     purge_rows: Option<Procedure<Result<PurgePage, StoreError>>>,
     snap_removal: Option<Procedure<SnapId>>,
     failure: Option<Failure>,
-}
-
-/// Why a rank cannot be served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// The server is on the blocklist, as one whose rank another one gets.
-    ShutOut,
-    /// A successor may do better.
-    Passing(String),
-    /// The stored state is damaged: each successor would find the same.
-    Damage(String),
-}
-
-impl Failure {
-    /// The stored state cannot be read. A file system that is only being made is not damaged: it has nothing
-    /// to lose, and its rank stays for a server of a pool that is in order.
-    fn of(error: &StoreError, setup: &Setup) -> Failure {
-        match error {
-            StoreError::Request(error) => Failure::of_request(*error, "the rank cannot be opened"),
-            error if error.is_newer() => Failure::Passing(format!(
-                "{error}; this server is too old for the file system, run one of a newer version"
-            )),
-            error if setup.is_new => Failure::Passing(error.to_string()),
-            error => Failure::Damage(error.to_string()),
-        }
-    }
-
-    /// A request was refused, so that `consequence` is the case.
-    fn of_request(error: Errno, consequence: &str) -> Failure {
-        match error {
-            Errno::BLOCKLISTED => Failure::ShutOut,
-            error => Failure::Passing(format!("{consequence}: {error}")),
-        }
-    }
 }
 
 impl Store {
@@ -324,9 +292,9 @@ impl Store {
         match &mut checkpoint.stage {
             Stage::Rows { queue, waiting } => {
                 while checkpoint.in_flight + waiting.len() < ROWS_IN_FLIGHT
-                    && let Some((lsn, write)) = rank.next_rows(setup.rank, queue)
+                    && let Some((lsn, rows)) = rank.next_rows(setup.rank, queue)
                 {
-                    waiting.push_back((lsn, write.operation(setup.pool)));
+                    waiting.push_back((lsn, rows.operation(setup.pool)));
                 }
                 while waiting.front().is_some_and(|(lsn, _)| rank.log_mut().is_durable(*lsn)) {
                     let (_, operation) = waiting.pop_front().expect("it was seen");
@@ -341,7 +309,7 @@ impl Store {
                     let head = setup.head(checkpoint.lsn, numbers, journal);
                     let place = place(setup.pool, head_name(setup.rank));
                     let ops = vec![OsdOp::write_full(head.encode())];
-                    ask(Operation::write(place, ops));
+                    ask(write(place, ops));
                     (checkpoint.stage, checkpoint.in_flight) = (Stage::Head, 1);
                 }
             }
@@ -360,7 +328,7 @@ impl Store {
                 {
                     checkpoint.in_flight += 1;
                     let place = place(setup.pool, name);
-                    ask(Operation::write(place, vec![OsdOp::remove()]));
+                    ask(write(place, vec![OsdOp::remove()]));
                 }
                 if checkpoint.in_flight == 0 {
                     self.checkpoint = None;
@@ -486,10 +454,10 @@ impl RequestSource for TaskSource<'_> {
                 Some((own(number), ClusterRequest::Operate(operation)))
             }
             Task::Frame => {
-                let write = store.frames.pop_front()?;
-                let place = place(store.setup.pool, write.object);
-                let ops = vec![OsdOp::write(write.offset, write.frame)];
-                Some((own(write.id), ClusterRequest::Operate(Operation::write(place, ops))))
+                let frame = store.frames.pop_front()?;
+                let place = place(store.setup.pool, frame.object);
+                let ops = vec![OsdOp::write(frame.offset, frame.frame)];
+                Some((own(frame.id), ClusterRequest::Operate(write(place, ops))))
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::cuts::Cut;
 use crate::data_objects;
 use crate::purges::Purge;
 use crate::rank::{Rank, cutting, purging};
+use crate::rows;
 use engine::{Duration, Time};
 use rados::Operation;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -96,7 +97,7 @@ impl Work {
                 OsdOp::with_extent(OpCode::TRIMTRUNC, extent)
             }
         };
-        Operation { snap_context: self.snaps.clone(), ..Operation::write(place, vec![op]) }
+        Operation { snap_context: self.snaps.clone(), ..rows::write(place, vec![op]) }
     }
 
     fn is_over(&self) -> bool {

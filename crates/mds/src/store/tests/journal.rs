@@ -278,3 +278,24 @@ fn a_checkpoint_that_is_asked_for_covers_all_records_before_it() {
         }
     }
 }
+
+#[test]
+fn a_full_pool_takes_the_journal_and_checkpoints_and_a_successor_opens_it() {
+    let mut world = World::new(&[1]);
+    world.ask(1, create("f"));
+    world.finish();
+    world.pool.is_full = true;
+    world.ask(1, request(ClientOp::UNLINK, "f"));
+    world.finish();
+    world.release(1);
+    world.finish();
+    assert!(world.pool.data.is_empty(), "the data of the file is gone");
+    world.now = world.now + Duration::from_secs(31);
+    world.finish();
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    world.finish();
+    assert!(world.paths().is_empty());
+}
+
