@@ -97,6 +97,9 @@ enum Stage {
 struct Checkpoint {
     /// All records up to it are in rows when the checkpoint has ended.
     lsn: u64,
+    /// The last record that was seen when the last row was taken: a row that is not written may be one that a
+    /// later record has removed.
+    seen: Option<u64>,
     stage: Stage,
     in_flight: usize,
 }
@@ -267,7 +270,7 @@ impl Store {
         let log = rank.log_mut();
         let lsn = log.close();
         let stage = Stage::Rows { queue: RowQueue::freeze(log), waiting: VecDeque::new() };
-        self.checkpoint = Some(Checkpoint { lsn, stage, in_flight: 0 });
+        self.checkpoint = Some(Checkpoint { lsn, seen: None, stage, in_flight: 0 });
         (self.begun, self.is_asked) = (now, false);
     }
 
@@ -301,9 +304,12 @@ impl Store {
                     checkpoint.in_flight += 1;
                     ask(operation);
                 }
-                let are_stored =
-                    queue.is_empty() && waiting.is_empty() && checkpoint.in_flight == 0;
-                if are_stored && rank.log_mut().is_durable(checkpoint.lsn) {
+                let is_drained = queue.is_empty() && waiting.is_empty();
+                let are_stored = is_drained && checkpoint.in_flight == 0;
+                if queue.is_empty() && checkpoint.seen.is_none() {
+                    checkpoint.seen = Some(rank.log_mut().close());
+                }
+                if are_stored && checkpoint.seen.is_some_and(|lsn| rank.log_mut().is_durable(lsn)) {
                     let numbers = rank.numbers();
                     let journal = rank.log_mut().journal().expect("a checkpoint has a journal");
                     let head = setup.head(checkpoint.lsn, numbers, journal);

@@ -299,3 +299,26 @@ fn a_full_pool_takes_the_journal_and_checkpoints_and_a_successor_opens_it() {
     assert!(world.paths().is_empty());
 }
 
+#[test]
+fn a_head_names_no_checkpoint_without_rows_that_a_lost_record_has_removed() {
+    let mut world = World::new(&[1]);
+    // More directories than requests of a checkpoint in flight.
+    for number in 0..24 {
+        world.ask(1, mkdir(&format!("d{number}")));
+        world.ask(1, mkdir(&format!("d{number}/x")));
+        world.finish();
+    }
+    let before = world.paths();
+    world.now = world.now + Duration::from_secs(31);
+    world.pump();
+    assert!(world.pending.iter().all(|(task, ..)| *task == Task::Checkpoint));
+    world.ask(1, request(ClientOp::RMDIR, "d23/x"));
+    world.ask(1, request(ClientOp::RMDIR, "d23"));
+    while let Some(at) = world.pending.iter().position(|(task, ..)| *task == Task::Checkpoint) {
+        world.answer(at);
+    }
+    // The client dies with the server.
+    world.crash(0);
+    world.finish();
+    assert_eq!(world.paths(), before);
+}
