@@ -23,6 +23,26 @@ fn a_client_that_does_not_come_back_is_blocklisted_before_its_session_ends() {
 }
 
 #[test]
+fn a_client_is_not_late_while_the_server_could_not_hear_it() {
+    let mut world = World::new(&[1, 2]);
+    world.crash(0);
+    world.finish();
+    let now = world.now;
+    let after = |seconds| now + Duration::from_secs(seconds);
+    reconnect::begin(world.rank(), now);
+    world.send(1, &ClientReconnect::default().encode(0));
+    for (seconds, has_lease) in [(30, true), (31, false), (100, true)] {
+        reconnect::note_lease(world.rank(), after(seconds), has_lease);
+    }
+    let next = |world: &mut World, seconds| {
+        evictions::next(world.rank(), after(seconds)).map(|(client, _)| client)
+    };
+    assert_eq!(next(&mut world, 129), None);
+    assert_eq!(reconnect::poll_timeout(world.rank()), Some(after(130)));
+    assert_eq!(next(&mut world, 130), Some(2));
+}
+
+#[test]
 fn an_eviction_outlives_a_monitor_that_cannot_answer() {
     let mut world = World::new(&[1, 2]);
     // The last one of a monitor whose blocklist is full.
