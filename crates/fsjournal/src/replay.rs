@@ -111,8 +111,7 @@ impl Replay {
         if self.is_at_end_of_span() {
             self.spans.pop_front();
             let Some(next) = self.spans.front() else {
-                self.is_over = true;
-                return Ok(());
+                return self.end(object);
             };
             (self.number, self.chain) = (next.segment, next.start);
         } else if sealed == Sealed::Yes {
@@ -120,7 +119,7 @@ impl Replay {
         } else if self.spans[0].end.is_some() {
             return Err(Damage::Ends { object, expected: self.chain.lsn });
         } else {
-            self.is_over = true;
+            return self.end(object);
         }
         Ok(())
     }
@@ -130,8 +129,19 @@ impl Replay {
         let newest = self.spans.back().map_or(0, |span| span.start.generation);
         let generation = newest.max(self.chain.generation) + 1;
         let segments = self.segments.into_iter().filter(|segment| segment.bytes > 0);
-        let next = Chain { generation, ..self.chain };
+        // Records up to the checkpoint are in rows: what follows must not be taken for them.
+        let lsn = self.chain.lsn.max(self.checkpoint + 1);
+        let next = Chain { generation, lsn, ..self.chain };
         Resume { segments: segments.collect(), next, checkpoint: self.checkpoint }
+    }
+
+    /// No frame follows. Records up to the checkpoint were durable when the head named it.
+    fn end(&mut self, object: String) -> Result<(), Damage> {
+        self.is_over = true;
+        match self.chain.lsn > self.checkpoint {
+            true => Ok(()),
+            false => Err(Damage::Ends { object, expected: self.chain.lsn }),
+        }
     }
 
     /// The end that the writer of the next generation continues.

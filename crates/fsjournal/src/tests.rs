@@ -1,6 +1,6 @@
 //! The writer against the reader: a store that may lose every write in flight.
 
-use crate::{Head, Journal, Limits, RawRecord, Replay, Resume, SPANS_MAX, SegmentWrite};
+use crate::{Damage, Head, Journal, Limits, RawRecord, Replay, Resume, SPANS_MAX, SegmentWrite};
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -177,6 +177,24 @@ fn a_lost_frame_of_an_ended_generation_is_damage() {
     let mut replay = Replay::new(&world.head);
     let damage = replay.feed(None).unwrap_err();
     assert!(damage.to_string().contains("journal.0.1.0"), "{damage}");
+}
+
+#[test]
+fn a_journal_that_ends_before_its_checkpoint_is_damage() {
+    let mut journal = Journal::create(0, SMALL);
+    let mut world = World::default();
+    world.append(&mut journal, &[1]);
+    world.turn(&mut journal);
+    world.answer(&mut journal, 0);
+    world.checkpoint(&mut journal, false);
+    assert_eq!(world.head.checkpoint, 1);
+    world.replay();
+    // The segment is still named, and its frame is lost.
+    world.head.spans = Journal::create(0, SMALL).spans(0);
+    world.objects.clear();
+    let mut replay = Replay::new(&world.head);
+    let damage = replay.feed(None).unwrap_err();
+    assert!(matches!(damage, Damage::Ends { expected: 1, .. }), "{damage}");
 }
 
 #[test]

@@ -25,6 +25,10 @@ pub(crate) struct Awaited {
     timeout: Duration,
     /// When the map said so.
     began: Option<Time>,
+    /// Time since then in which the server could hear them, up to `heard_from`.
+    waited: Duration,
+    /// The last moment at which it could; `None` if it cannot now.
+    heard_from: Option<Time>,
     parked: VecDeque<(ClientPeer, Message)>,
     /// Claims of inodes that are not there: requests that are sent again may create them.
     early: BTreeMap<(Ino, u64), ClaimedCap>,
@@ -47,8 +51,9 @@ impl Awaited {
     /// These clients are awaited.
     pub fn new(absent: BTreeSet<u64>) -> Self {
         let (parked, early, kept, realms) = Default::default();
-        let timeout = Config::RECONNECT_TIMEOUT;
-        Awaited { absent, timeout, began: None, parked, early, kept, realms }
+        let (timeout, waited) = (Config::RECONNECT_TIMEOUT, Duration::ZERO);
+        let (began, heard_from) = (None, None);
+        Awaited { absent, timeout, began, waited, heard_from, parked, early, kept, realms }
     }
 
     /// Clients are awaited for so long.
@@ -58,7 +63,19 @@ impl Awaited {
 
     /// The map shows that clients are awaited.
     pub fn begin(&mut self, now: Time) {
-        self.began.get_or_insert(now);
+        if self.began.is_none() {
+            (self.began, self.heard_from) = (Some(now), Some(now));
+        }
+    }
+
+    /// Whether the server may hear and answer clients now: the time in which it may not is not theirs.
+    pub fn note_lease(&mut self, now: Time, has_lease: bool) {
+        self.waited = if has_lease { self.waited_until(now) } else { self.waited };
+        self.heard_from = self.began.filter(|_| has_lease).map(|_| now);
+    }
+
+    fn waited_until(&self, now: Time) -> Duration {
+        self.waited + self.heard_from.map_or(Duration::ZERO, |from| now.since(from))
     }
 
     /// Whether all clients are back or given up, and have seen that they were awaited.
@@ -68,13 +85,15 @@ impl Awaited {
 
     /// When [`Awaited::is_over`] or [`Awaited::overdue`] may change without a message.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let lasts = if self.absent.is_empty() { SHOWN } else { self.timeout };
-        self.began.map(|began| began + lasts)
+        match self.absent.is_empty() {
+            true => self.began.map(|began| began + SHOWN),
+            false => self.heard_from.map(|from| from + self.timeout.saturating_sub(self.waited)),
+        }
     }
 
     /// A client that must be evicted, since it has not come back in time.
     pub fn overdue(&self, now: Time) -> Option<u64> {
-        let is_late = self.began.is_some_and(|began| now >= began + self.timeout);
+        let is_late = self.began.is_some() && self.waited_until(now) >= self.timeout;
         self.absent.first().copied().filter(|_| is_late)
     }
 

@@ -324,7 +324,11 @@ impl Mds {
             self.work(now);
             self.serve(now);
             // Renewals and claims may be among the held messages.
-            let may_evict = self.held.is_empty() && self.beacons.may_answer(now);
+            let may_answer = self.beacons.may_answer(now);
+            let may_evict = self.held.is_empty() && may_answer;
+            if let Some(rank) = &mut self.rank {
+                reconnect::note_lease(rank, now, may_answer);
+            }
             let Some(cluster) = &mut self.cluster else { break };
             if let Some(opened) = cluster.run(now, self.rank.as_mut(), may_evict) {
                 let pool = self.data_pool();

@@ -19,6 +19,8 @@ pub(crate) struct DataPools {
     pub osd_epoch: Epoch,
     /// Whether the metadata pool is nearly full, so that creates may be refused soon.
     pub is_short: bool,
+    /// Whether it is full, so that creates are refused.
+    pub is_full: bool,
 }
 
 impl DataPools {

@@ -4,7 +4,7 @@ use auth::{AuthCaps, MdsCaps};
 use engine::Peer;
 use std::net::IpAddr;
 use std::sync::Arc;
-use types::{EntityAddrVec, EntityName};
+use types::{AddrType, EntityAddr, EntityAddrVec, EntityName};
 
 /// A client, as its connection was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,4 +35,10 @@ impl ClientPeer {
         let address = peer.seen_addr.socket.map(|socket| socket.ip());
         ClientPeer { client, name: peer.name, addrs: peer.addrs, address, caps: Arc::new(caps) }
     }
+}
+
+/// Whether an address can be put on the blocklist, and is that of one client: an address without a nonce
+/// would shut out a whole host.
+pub(crate) fn is_of_one_client(addr: &EntityAddr) -> bool {
+    addr.socket.is_some() && addr.kind != AddrType::Cidr && addr.nonce != 0
 }

@@ -20,6 +20,7 @@ pub(crate) mod reconnect;
 mod replay;
 pub(crate) mod shown;
 pub(crate) mod snapshots;
+mod space;
 mod waiting;
 
 use crate::awaited::Awaited;
@@ -524,10 +525,11 @@ impl Rank {
         })
     }
 
-    /// The plan, if the client's capabilities allow it.
+    /// The plan, if the client's capabilities allow it and there is room for what it adds.
     fn check(&self, client: u64, request: &ClientRequest, plan: Plan) -> Result<Plan, Errno> {
         let held = |ino| caps::held(&self.caps, client, ino);
-        self.permissions.check(&self.tree, client, request, &plan, held).map(|()| plan)
+        self.permissions.check(&self.tree, client, request, &plan, held)?;
+        space::check(self, request, &plan).map(|()| plan)
     }
 
     /// Bits that a client may have on an inode at all, with those that it wants by a request that was

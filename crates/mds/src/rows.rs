@@ -14,7 +14,7 @@ use rados::{Operation, Place};
 use std::collections::{BTreeMap, VecDeque};
 use types::PoolId;
 use wire::OsdOp;
-use wire::op::OpCode;
+use wire::op::{OpCode, request_flags};
 
 /// The RADOS namespace of all objects.
 const NAMESPACE: &[u8] = b"sepiola";
@@ -133,6 +133,12 @@ pub(crate) fn place(pool: PoolId, object: impl Into<Bytes>) -> Place {
     Place { namespace: Bytes::from_static(NAMESPACE), ..Place::new(pool, object) }
 }
 
+/// A write of the server's own, which a full pool takes, too: what frees space is written as well.
+pub(crate) fn write(place: Place, ops: Vec<OsdOp>) -> Operation {
+    let operation = Operation::write(place, ops);
+    Operation { flags: operation.flags | request_flags::FULL_FORCE, ..operation }
+}
+
 /// Changes of the pairs of one object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RowWrite {
@@ -151,7 +157,7 @@ impl RowWrite {
     pub fn operation(&self, pool: PoolId) -> Operation {
         let place = place(pool, self.object.clone());
         if self.removes_object {
-            return Operation::write(place, vec![OsdOp::remove()]);
+            return write(place, vec![OsdOp::remove()]);
         }
         let mut ops = Vec::new();
         if !self.sets.is_empty() {
@@ -163,6 +169,6 @@ impl RowWrite {
             w.list(&self.removes, |w, key| w.blob(key));
             ops.push(OsdOp::new(OpCode::OMAPRMKEYS).with_input(w.into_bytes()));
         }
-        Operation::write(place, ops)
+        write(place, ops)
     }
 }

@@ -33,7 +33,7 @@ fn peer(client: u64) -> ClientPeer {
     ClientPeer {
         client,
         name,
-        addrs: types::EntityAddrVec::default(),
+        addrs: "v2:10.0.0.1:0/77".parse().map(types::EntityAddrVec::one).expect("an address"),
         address: None,
         caps: std::sync::Arc::new(auth::MdsCaps::allow_all()),
     }
@@ -42,7 +42,7 @@ fn peer(client: u64) -> ClientPeer {
 /// The data pools, by maps of an epoch.
 fn pools(epoch: u32) -> DataPools {
     let names = [(PoolId(3), "data".to_owned()), (PoolId(5), "fast".to_owned())].into();
-    DataPools { names, map_epoch: epoch, osd_epoch: Epoch(epoch), is_short: false }
+    DataPools { names, map_epoch: epoch, osd_epoch: Epoch(epoch), ..DataPools::default() }
 }
 
 impl World {
@@ -198,6 +198,48 @@ fn a_client_without_the_needed_features_is_rejected() {
     assert!(answer.metadata["error_string"].contains("too old"));
     world.submit(1, mkdir("a"));
     assert_eq!(world.take::<ClientSession>(1).op, SessionOp::CLOSE);
+}
+
+#[test]
+fn a_client_that_could_not_be_evicted_is_rejected() {
+    for addr in ["v2:-/5", "v2:10.0.0.1:0/0", "cidr:10.0.0.0:0/8", ""] {
+        let mut world = World::new(&[]);
+        let addrs = match addr {
+            "" => types::EntityAddrVec::default(),
+            "cidr:10.0.0.0:0/8" => types::EntityAddrVec::one(types::EntityAddr {
+                kind: types::AddrType::Cidr,
+                ..types::EntityAddr::msgr2("10.0.0.0:0".parse().unwrap(), 8)
+            }),
+            "v2:-/5" => types::EntityAddrVec::one(types::EntityAddr {
+                socket: None,
+                ..types::EntityAddr::msgr2("10.0.0.0:0".parse().unwrap(), 5)
+            }),
+            addr => addr.parse().map(types::EntityAddrVec::one).unwrap(),
+        };
+        world.limited.insert(1, ClientPeer { addrs, ..peer(1) });
+        let features = FeatureBits(u64::MAX);
+        let open = ClientSession { features, ..ClientSession::new(SessionOp::REQUEST_OPEN, 0) };
+        world.send(1, &open.encode(0));
+        let answer: ClientSession = world.take(1);
+        assert_eq!(answer.op, SessionOp::REJECT, "{addr}");
+        assert!(answer.metadata["error_string"].contains("evicted"));
+    }
+}
+
+#[test]
+fn a_full_metadata_pool_refuses_what_is_new_and_lets_removals_go_on() {
+    let mut world = World::new(&[1]);
+    world.create(1, "old");
+    world.ask(1, mkdir("dir"));
+    world.rank.set_data_pools(&DataPools { is_short: true, is_full: true, ..pools(2) });
+    let full = Errno::NOSPC.negative();
+    assert_eq!(world.ask(1, create("new")).result, full);
+    assert_eq!(world.ask(1, mkdir("more")).result, full);
+    assert_eq!(world.ask(1, create("old")).result, 0, "an open makes nothing");
+    assert_eq!(world.ask(1, request(ClientOp::UNLINK, "old")).result, 0);
+    assert_eq!(world.ask(1, request(ClientOp::RMDIR, "dir")).result, 0);
+    world.rank.set_data_pools(&pools(3));
+    world.create(1, "new");
 }
 
 #[test]

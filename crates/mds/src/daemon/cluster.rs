@@ -181,7 +181,8 @@ pub(super) fn learn_pools(pools: &mut DataPools, map: &MdsMap, osd_map: Option<&
     let name = |pool| osd_map.and_then(|map| map.pool_name(pool)).unwrap_or_default();
     let names = map.data_pools.iter().map(|pool| (*pool, name(*pool).to_owned())).collect();
     let metadata = osd_map.and_then(|osd_map| osd_map.pools.get(&map.metadata_pool));
-    let short = PoolFlags::NEARFULL | PoolFlags::FULL | PoolFlags::FULL_QUOTA;
-    let is_short = metadata.is_some_and(|pool| pool.flags.intersects(short));
-    *pools = DataPools { names, map_epoch: map.epoch.0, osd_epoch, is_short };
+    let full = PoolFlags::FULL | PoolFlags::FULL_QUOTA;
+    let has = |flags| metadata.is_some_and(|pool| pool.flags.intersects(flags));
+    let (is_short, is_full) = (has(full | PoolFlags::NEARFULL), has(full));
+    *pools = DataPools { names, map_epoch: map.epoch.0, osd_epoch, is_short, is_full };
 }

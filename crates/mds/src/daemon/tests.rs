@@ -27,7 +27,7 @@ fn peer(kind: EntityType, number: i64) -> Peer {
     Peer {
         participant: ParticipantName::new(kind, number),
         name: EntityName::new(kind, "x".to_owned()),
-        addrs: EntityAddrVec::default(),
+        addrs: "v2:10.0.0.1:0/77".parse().map(EntityAddrVec::one).expect("an address"),
         features: SUPPORTED,
         caps: codec::encode_to_bytes(&AuthCaps { allow_all: true, text: String::new() }),
         seen_addr: EntityAddr::default(),

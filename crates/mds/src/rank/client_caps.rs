@@ -226,6 +226,8 @@ impl Rank {
         for item in &message.items {
             self.caps.handle_release(self.now, &caps::released_item(client, item));
             self.tend_released(Ino(item.ino));
+            // Items do not belong together: the ends of many files may fit into no frame.
+            self.log.close();
         }
     }
 

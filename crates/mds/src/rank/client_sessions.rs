@@ -2,7 +2,7 @@
 
 use super::Rank;
 use crate::change::Change;
-use crate::peer::ClientPeer;
+use crate::peer::{ClientPeer, is_of_one_client};
 use crate::sessions::{NEEDED_FEATURES, Session, SessionImage};
 use namespace::Ino;
 use types::{EntityAddrVec, Errno};
@@ -46,6 +46,13 @@ fn open(rank: &mut Rank, peer: &ClientPeer, message: ClientSession) {
     let facts = message.metadata.iter().map(|(name, fact)| name.len() + fact.len());
     if facts.sum::<usize>() > METADATA_MAX_BYTES {
         let reason = "the client tells more than 16 KiB about itself; shorten its metadata";
+        return reject(rank, peer.client, reason);
+    }
+    let addrs = &peer.addrs.0;
+    if addrs.is_empty() || !addrs.iter().all(is_of_one_client) {
+        let reason =
+            "the client could not be evicted: each of its addresses needs a socket and a nonce";
+        tracing::info!(client = peer.client, addrs = ?peer.addrs, "a session is rejected: {reason}");
         return reject(rank, peer.client, reason);
     }
     let root = message.metadata.get("root").map(String::as_str);

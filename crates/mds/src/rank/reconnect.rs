@@ -76,6 +76,13 @@ pub(crate) fn begin(rank: &mut Rank, now: Time) {
     }
 }
 
+/// See [`Awaited::note_lease`].
+pub(crate) fn note_lease(rank: &mut Rank, now: Time, has_lease: bool) {
+    if let Some(awaited) = &mut rank.awaited {
+        awaited.note_lease(now, has_lease);
+    }
+}
+
 /// Whether all clients are back or given up, and have seen that they were awaited.
 pub(crate) fn is_reconnected(rank: &Rank, now: Time) -> bool {
     rank.awaited.as_ref().is_none_or(|awaited| awaited.is_over(now))

@@ -1,23 +1,15 @@
 //! How a client is evicted: the monitor puts its addresses on the blocklist.
 
+use crate::peer::is_of_one_client;
 use engine::Duration;
 use rados::Steps;
 use types::{EntityAddrVec, Epoch, Errno};
 
 /// Pause before the monitor is asked again that could not answer.
 pub(super) const RETRY: Duration = Duration::from_secs(2);
-/// Errors of a monitor that is not reached, or has no leader at the moment.
-const PASSING: [Errno; 9] = [
-    Errno::AGAIN,
-    Errno::TIMEDOUT,
-    Errno::TIME,
-    Errno::NOTCONN,
-    Errno::CONNREFUSED,
-    Errno::CANCELED,
-    Errno::INTR,
-    Errno::BUSY,
-    Errno::STALE,
-];
+/// Errors of a monitor that does not let this server evict clients. Any other one may pass, and no other
+/// server would fare better.
+const REFUSALS: [Errno; 2] = [Errno::PERM, Errno::ACCES];
 
 /// The monitor does not evict clients for this server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,19 +35,22 @@ pub(super) async fn evict(
     loop {
         match attempt(&steps, &addrs).await {
             Ok(epoch) => return Ok(epoch),
-            Err((error, text)) if PASSING.contains(&error) => {
+            Err((error, text)) if REFUSALS.contains(&error) => {
+                return Err(Refusal { client, error, text });
+            }
+            Err((error, text)) => {
                 tracing::warn!(client, %error, text,
                     "the monitor cannot put a client on the blocklist now; it is asked again");
                 steps.wait(RETRY).await;
             }
-            Err((error, text)) => return Err(Refusal { client, error, text }),
         }
     }
 }
 
 async fn attempt(steps: &Steps, addrs: &EntityAddrVec) -> Result<Epoch, (Errno, String)> {
     let unanswered = |error| (error, String::new());
-    for addr in &addrs.0 {
+    // A former server may have taken a session with addresses that no blocklist can have.
+    for addr in addrs.0.iter().filter(|addr| is_of_one_client(addr)) {
         let command =
             format!(r#"{{"prefix": "osd blocklist", "blocklistop": "add", "addr": "{addr}"}}"#);
         let output = steps.command(command).await.map_err(unanswered)?;

@@ -27,7 +27,7 @@ mod tests;
 
 use crate::log::Opened;
 use crate::rank::{Rank, evictions, purging, snapshots};
-use crate::rows::{RowQueue, place, purges_object};
+use crate::rows::{RowQueue, place, purges_object, write};
 use engine::{Duration, Time};
 use eviction::Refusal;
 pub(crate) use failure::Failure;
@@ -104,6 +104,9 @@ enum Stage {
 struct Checkpoint {
     /// All records up to it are in rows when the checkpoint has ended.
     lsn: u64,
+    /// The last record that was seen when the last row was taken: a row that is not written may be one that a
+    /// later record has removed.
+    seen: Option<u64>,
     stage: Stage,
     in_flight: usize,
 }
@@ -279,7 +282,7 @@ impl Store {
         let log = rank.log_mut();
         let lsn = log.close();
         let stage = Stage::Rows { queue: RowQueue::freeze(log), waiting: VecDeque::new() };
-        self.checkpoint = Some(Checkpoint { lsn, stage, in_flight: 0 });
+        self.checkpoint = Some(Checkpoint { lsn, seen: None, stage, in_flight: 0 });
         (self.begun, self.is_asked) = (now, false);
     }
 
@@ -305,24 +308,27 @@ impl Store {
         match &mut checkpoint.stage {
             Stage::Rows { queue, waiting } => {
                 while checkpoint.in_flight + waiting.len() < ROWS_IN_FLIGHT
-                    && let Some((lsn, write)) = rank.next_rows(setup.rank, queue)
+                    && let Some((lsn, rows)) = rank.next_rows(setup.rank, queue)
                 {
-                    waiting.push_back((lsn, write.operation(setup.pool)));
+                    waiting.push_back((lsn, rows.operation(setup.pool)));
                 }
                 while waiting.front().is_some_and(|(lsn, _)| rank.log_mut().is_durable(*lsn)) {
                     let (_, operation) = waiting.pop_front().expect("it was seen");
                     checkpoint.in_flight += 1;
                     ask(operation);
                 }
-                let are_stored =
-                    queue.is_empty() && waiting.is_empty() && checkpoint.in_flight == 0;
-                if are_stored && rank.log_mut().is_durable(checkpoint.lsn) {
+                let is_drained = queue.is_empty() && waiting.is_empty();
+                let are_stored = is_drained && checkpoint.in_flight == 0;
+                if queue.is_empty() && checkpoint.seen.is_none() {
+                    checkpoint.seen = Some(rank.log_mut().close());
+                }
+                if are_stored && checkpoint.seen.is_some_and(|lsn| rank.log_mut().is_durable(lsn)) {
                     let numbers = rank.numbers();
                     let journal = rank.log_mut().journal().expect("a checkpoint has a journal");
                     let head = setup.head(checkpoint.lsn, numbers, journal);
                     let place = place(setup.pool, head_name(setup.rank));
                     let ops = vec![OsdOp::write_full(head.encode())];
-                    ask(Operation::write(place, ops));
+                    ask(write(place, ops));
                     (checkpoint.stage, checkpoint.in_flight) = (Stage::Head, 1);
                 }
             }
@@ -341,7 +347,7 @@ impl Store {
                 {
                     checkpoint.in_flight += 1;
                     let place = place(setup.pool, name);
-                    ask(Operation::write(place, vec![OsdOp::remove()]));
+                    ask(write(place, vec![OsdOp::remove()]));
                 }
                 if checkpoint.in_flight == 0 {
                     self.checkpoint = None;
@@ -472,10 +478,10 @@ impl RequestSource for TaskSource<'_> {
                 Some((own(number), ClusterRequest::Operate(operation)))
             }
             Task::Frame => {
-                let write = store.frames.pop_front()?;
-                let place = place(store.setup.pool, write.object);
-                let ops = vec![OsdOp::write(write.offset, write.frame)];
-                Some((own(write.id), ClusterRequest::Operate(Operation::write(place, ops))))
+                let frame = store.frames.pop_front()?;
+                let place = place(store.setup.pool, frame.object);
+                let ops = vec![OsdOp::write(frame.offset, frame.frame)];
+                Some((own(frame.id), ClusterRequest::Operate(write(place, ops))))
             }
         }
     }

@@ -5,7 +5,7 @@ use super::replayed::Replayed;
 use super::setup::{Setup, StoreError};
 use crate::log::{Log, Opened};
 use crate::purges::Purges;
-use crate::rows::{RowQueue, sessions_object};
+use crate::rows::{RowQueue, sessions_object, write};
 use crate::sessions::Sessions;
 use bytes::Bytes;
 use engine::{Duration, Time};
@@ -54,7 +54,7 @@ async fn check_super(steps: &Steps, setup: &Setup) -> Result<(), StoreError> {
     let own = Super { id: setup.id, data_pool: setup.data_pool.0, next_chunk: Super::FIRST_CHUNK };
     if setup.is_new {
         let ops = vec![OsdOp::create(true), OsdOp::write_full(own.encode())];
-        match steps.write(&place, ops).await {
+        match steps.operate(write(place.clone(), ops)).await {
             Err(Errno::EXIST) => {}
             written => return Ok(written.map(|_| ())?),
         }
@@ -84,12 +84,12 @@ async fn create(steps: &Steps, setup: &Setup) -> Result<Opened, StoreError> {
     let pairs = BTreeMap::from([(root.key(), row.encode())]);
     let pairs = codec::encode_to_bytes(&pairs);
     let set = OsdOp::new(OpCode::OMAPSETVALS).with_input(pairs);
-    steps.write(&setup.place(root.object(setup.rank)), vec![set]).await?;
+    steps.operate(write(setup.place(root.object(setup.rank)), vec![set])).await?;
     let journal = Journal::create(setup.rank, setup.limits);
     let numbers = Ino::FIRST.0;
     let head = setup.head(0, numbers, &journal);
     let ops = vec![OsdOp::create(true), OsdOp::write_full(head.encode())];
-    steps.write(&setup.place(head_name(setup.rank)), ops).await?;
+    steps.operate(write(setup.place(head_name(setup.rank)), ops)).await?;
     let log = Log::new(journal, Default::default(), BTreeSet::new(), BTreeSet::new());
     let (sessions, purges) = Default::default();
     Ok(Opened { tree, sessions, purges, log, numbers, epoch: setup.osd_epoch })
@@ -156,7 +156,7 @@ async fn write_head(steps: &Steps, setup: &Setup, opened: &mut Opened) -> Result
     let journal = opened.log.journal().expect("it was opened with a journal");
     let head = setup.head(checkpoint, opened.numbers, journal);
     let place = setup.place(head_name(setup.rank));
-    steps.write(&place, vec![OsdOp::write_full(head.encode())]).await?;
+    steps.operate(write(place, vec![OsdOp::write_full(head.encode())])).await?;
     for name in removed {
         remove(steps, &setup.place(name)).await?;
     }
@@ -164,7 +164,7 @@ async fn write_head(steps: &Steps, setup: &Setup, opened: &mut Opened) -> Result
 }
 
 async fn remove(steps: &Steps, place: &Place) -> Result<(), Errno> {
-    match steps.write(place, vec![OsdOp::remove()]).await {
+    match steps.operate(write(place.clone(), vec![OsdOp::remove()])).await {
         Ok(_) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error),
     }

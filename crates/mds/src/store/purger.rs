@@ -8,6 +8,7 @@ use crate::cuts::Cut;
 use crate::data_objects;
 use crate::purges::Purge;
 use crate::rank::{Rank, cutting, purging};
+use crate::rows;
 use engine::{Duration, Time};
 use rados::Operation;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -35,6 +36,9 @@ const OBJECTS_PER_RECORD: u64 = 4096;
 const RETRY: Duration = Duration::from_secs(10);
 /// Files that wait for their next turn. With more, no other purge is begun; cuts are in memory in any case.
 const WAITING_MAX: usize = if cfg!(test) { 4 } else { 1024 };
+/// The same for those of which an object could not be changed, which hold up no other until then: they stay in
+/// memory, and each is tried every 10 s.
+const FAILED_MAX: usize = if cfg!(test) { 6 } else { 8192 };
 
 /// Kind of the work at a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,7 +113,7 @@ impl Work {
                 OsdOp::with_extent(OpCode::TRIMTRUNC, extent)
             }
         };
-        Operation { snap_context: self.snaps.clone(), ..Operation::write(place, vec![op]) }
+        Operation { snap_context: self.snaps.clone(), ..rows::write(place, vec![op]) }
     }
 
     /// Objects that are changed at once.
@@ -131,6 +135,8 @@ pub(super) struct Purger {
     files: BTreeMap<Key, Work>,
     /// Files that were begun, with the time from which on they may go on.
     waiting: BTreeSet<(Time, Key)>,
+    /// Those of them of which an object could not be changed.
+    failed: BTreeSet<Key>,
     /// File of each request in flight.
     asked: BTreeMap<u64, Key>,
     last: u64,
@@ -157,7 +163,9 @@ impl Purger {
     }
 
     fn next(&mut self, now: Time, rank: &mut Rank, kind: Kind) -> Option<(u64, Work)> {
-        let has_room = kind == Kind::Cut || self.waiting.len() < WAITING_MAX;
+        let has_room = kind == Kind::Cut
+            || self.waiting.len() - self.failed.len() < WAITING_MAX
+                && self.failed.len() < FAILED_MAX;
         let new = has_room.then(|| match kind {
             Kind::Cut => cutting::next_new(rank).map(|(ino, cut)| (ino, Work::cut(cut))),
             Kind::Purge => purging::next_new(rank).map(|(ino, purge)| (ino, Work::purge(purge))),
@@ -170,6 +178,7 @@ impl Purger {
             let mut due = self.waiting.iter().take_while(|(due, _)| *due <= now);
             let (due, (_, ino)) = *due.find(|(_, key)| key.0 == kind)?;
             self.waiting.remove(&(due, (kind, ino)));
+            self.failed.remove(&(kind, ino));
             let work = match kind {
                 Kind::Cut => cutting::get(rank, ino).map(Work::cut),
                 Kind::Purge => purging::get(rank, ino).map(Work::purge),
@@ -186,7 +195,10 @@ impl Purger {
         for key in over {
             let work = self.files.remove(&key).expect("it was listed");
             match work.job {
-                _ if work.has_failed => drop(self.waiting.insert((now + RETRY, key))),
+                _ if work.has_failed => {
+                    self.waiting.insert((now + RETRY, key));
+                    self.failed.insert(key);
+                }
                 Job::Cut { seq, .. } => cutting::done(rank, key.1, seq),
                 Job::Purge { .. } if purging::advance(rank, key.1, work.until) => {
                     self.waiting.insert((now, key));

@@ -23,6 +23,10 @@ const NAME_MAX_BYTES: usize = 240;
 /// Most bytes of names and values of a snapshot's metadata. More is EINVAL.
 const METADATA_MAX_BYTES: usize = 4096;
 
+/// Most bytes of old versions that a flush changes, as the records of one operation go into one frame of the
+/// journal. A client that is behind by more snapshots has its change in the first of them, and in the inode.
+const FLUSHED_MAX_BYTES: usize = 256 << 10;
+
 /// Checks a name of a snapshot that an operation creates. Names that begin with `_` are those of directories
 /// above.
 fn check_snapshot_name(name: &Bytes) -> Result<(), Errno> {
@@ -167,6 +171,15 @@ fn split(tree: &Tree, old: &Inode, follows: SnapId, records: &mut Vec<Record>) -
     *last
 }
 
+/// Most bytes of a version in a record, without its extended attributes and encryption.
+const VERSION_BYTES: usize = 1024;
+
+fn version_bytes(inode: &Inode) -> usize {
+    let xattrs = inode.xattrs.values.iter().map(|(name, value)| name.len() + value.len());
+    let encryption = inode.encryption.auth.len() + inode.encryption.file.len();
+    VERSION_BYTES + inode.symlink.len() + encryption + xattrs.sum::<usize>()
+}
+
 /// Attributes that a client has changed before it knew of the snapshots behind `follows`. Those of a snapshot
 /// are not those of the inode now.
 pub(super) fn flush(
@@ -186,7 +199,12 @@ pub(super) fn flush(
     };
     let versions = tree.old_versions().versions_from(ino, behind).filter(is_shown);
     let versions = versions.take(if is_of_snapshot { 1 } else { usize::MAX });
+    let mut bytes = 0;
     for (last, old) in versions {
+        bytes += 2 * version_bytes(old);
+        if bytes > FLUSHED_MAX_BYTES && !records.is_empty() {
+            break;
+        }
         let after = split(tree, old, follows, &mut records);
         let mut inode = with_after(old.clone(), after);
         apply_flush(&mut inode, flush);

@@ -451,6 +451,28 @@ fn metadata_of_a_snapshot_is_bounded() {
 }
 
 #[test]
+fn a_flush_of_a_client_that_is_far_behind_makes_records_of_few_bytes() {
+    let mut world = World::new();
+    let file = world.file(Ino::ROOT, "f");
+    let value = |byte: u8| Bytes::from(vec![byte; 60_000]);
+    for number in 0..40 {
+        let (name, value) = ("user.x".into(), value(number));
+        let (must_create, must_replace) = (false, false);
+        let set = AttributeChange::SetXattr { name, value, must_create, must_replace };
+        world.change(file, set).unwrap();
+        let (directory, name, metadata) = (Ino::ROOT, format!("s{number}").into(), [].into());
+        world.run(Operation::TakeSnapshot { directory, name, metadata }).unwrap();
+    }
+    let flush = Box::new(Flush { auth: Some((0o600, 1, 1)), ..Flush::default() });
+    let follows = types::SnapId(1);
+    let flush = Operation::FlushBehind { ino: file, follows, flush, is_of_snapshot: false };
+    let records = world.run(flush).unwrap().records;
+    let bytes: usize = records.iter().map(|record| codec::encode_to_bytes(record).len()).sum();
+    assert!(bytes < 1 << 20, "{bytes}");
+    assert_eq!(world.get(file).mode & 0o777, 0o600);
+}
+
+#[test]
 fn a_directory_with_a_quota_is_a_realm_also_when_the_quota_is_gone() {
     let mut world = World::new();
     let directory = world.create(Ino::ROOT, "d", DIRECTORY).unwrap();

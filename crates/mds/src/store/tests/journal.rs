@@ -183,6 +183,23 @@ fn a_session_with_large_inodes_ends_by_records_that_fit_into_frames() {
 }
 
 #[test]
+fn files_that_one_message_releases_end_by_records_that_fit_into_frames() {
+    let mut world = World::new(&[1]);
+    for number in 0..20 {
+        let name = format!("f{number}");
+        world.ask(1, create(&name));
+        world.ask(1, request(ClientOp::UNLINK, &name));
+        world.finish();
+    }
+    world.release(1);
+    world.collect();
+    let frames = world.pending.iter().filter(|(task, ..)| *task == Task::Frame);
+    let longest = frames.map(|(_, _, operation)| operation.ops[0].input.len()).max();
+    // A frame takes groups of records up to 600 bytes.
+    assert!(longest.is_some_and(|bytes| bytes < 1000), "{longest:?}");
+}
+
+#[test]
 fn a_failed_write_ends_the_server_and_does_not_count_as_durable() {
     for (error, told) in [(Errno::IO, "journal"), (Errno::BLOCKLISTED, "shut out")] {
         let mut world = World::new(&[1]);
@@ -281,4 +298,48 @@ fn a_checkpoint_that_is_asked_for_covers_all_records_before_it() {
             assert!(stored(&mut world) >= lsn);
         }
     }
+}
+
+#[test]
+fn a_full_pool_takes_the_journal_and_checkpoints_and_a_successor_opens_it() {
+    let mut world = World::new(&[1]);
+    world.ask(1, create("f"));
+    world.finish();
+    world.pool.is_full = true;
+    world.ask(1, request(ClientOp::UNLINK, "f"));
+    world.finish();
+    world.release(1);
+    world.finish();
+    assert!(world.pool.data.is_empty(), "the data of the file is gone");
+    world.now = world.now + Duration::from_secs(31);
+    world.finish();
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    world.finish();
+    assert!(world.paths().is_empty());
+}
+
+#[test]
+fn a_head_names_no_checkpoint_without_rows_that_a_lost_record_has_removed() {
+    let mut world = World::new(&[1]);
+    // More directories than requests of a checkpoint in flight.
+    for number in 0..24 {
+        world.ask(1, mkdir(&format!("d{number}")));
+        world.ask(1, mkdir(&format!("d{number}/x")));
+        world.finish();
+    }
+    let before = world.paths();
+    world.now = world.now + Duration::from_secs(31);
+    world.pump();
+    assert!(world.pending.iter().all(|(task, ..)| *task == Task::Checkpoint));
+    world.ask(1, request(ClientOp::RMDIR, "d23/x"));
+    world.ask(1, request(ClientOp::RMDIR, "d23"));
+    while let Some(at) = world.pending.iter().position(|(task, ..)| *task == Task::Checkpoint) {
+        world.answer(at);
+    }
+    // The client dies with the server.
+    world.crash(0);
+    world.finish();
+    assert_eq!(world.paths(), before);
 }

@@ -1,6 +1,7 @@
 //! A model of the pools.
 
 use super::*;
+use wire::op::request_flags;
 
 /// An object of the metadata pool.
 #[derive(Debug, Clone, Default)]
@@ -33,11 +34,17 @@ pub(super) struct Pool {
     pub(super) data: BTreeMap<String, DataObject>,
     /// Those that cannot be removed.
     pub(super) fixed: BTreeSet<String>,
+    /// Takes no write that does not insist.
+    pub(super) is_full: bool,
 }
 
 impl Pool {
     /// Executes operations on an object: all, or none.
     pub(super) fn execute(&mut self, operation: &Operation) -> Result<Reply, Errno> {
+        let writes = operation.flags & request_flags::WRITE != 0;
+        if self.is_full && writes && operation.flags & request_flags::FULL_FORCE == 0 {
+            return Err(Errno::NOSPC);
+        }
         if operation.place.pool == DATA_POOL {
             return self.change_data(operation);
         }

@@ -100,3 +100,15 @@ fn purges_beyond_a_bound_are_read_from_their_rows() {
     world.finish();
     assert!(world.pool.objects[&b"tasks.0"[..]].pairs.is_empty());
 }
+
+#[test]
+fn files_whose_data_cannot_be_removed_hold_up_no_other() {
+    let mut world = World::new(&[1]);
+    for number in 0..5 {
+        remove_file(&mut world, &format!("f{number}"), true);
+    }
+    remove_file(&mut world, "g", false);
+    assert_eq!(world.pool.data.len(), 5, "that of the last one is gone: {:?}", world.pool.data);
+    free(&mut world);
+    assert!(world.pool.data.is_empty());
+}

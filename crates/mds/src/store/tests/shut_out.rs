@@ -23,17 +23,39 @@ fn a_client_that_does_not_come_back_is_blocklisted_before_its_session_ends() {
 }
 
 #[test]
+fn a_client_is_not_late_while_the_server_could_not_hear_it() {
+    let mut world = World::new(&[1, 2]);
+    world.crash(0);
+    world.finish();
+    let now = world.now;
+    let after = |seconds| now + Duration::from_secs(seconds);
+    reconnect::begin(world.rank(), now);
+    world.send(1, &ClientReconnect::default().encode(0));
+    for (seconds, has_lease) in [(30, true), (31, false), (100, true)] {
+        reconnect::note_lease(world.rank(), after(seconds), has_lease);
+    }
+    let next = |world: &mut World, seconds| {
+        evictions::next(world.rank(), after(seconds)).map(|(client, _)| client)
+    };
+    assert_eq!(next(&mut world, 129), None);
+    assert_eq!(reconnect::poll_timeout(world.rank()), Some(after(130)));
+    assert_eq!(next(&mut world, 130), Some(2));
+}
+
+#[test]
 fn an_eviction_outlives_a_monitor_that_cannot_answer() {
     let mut world = World::new(&[1, 2]);
-    world.results = [Err(Errno::TIMEDOUT), Ok(Errno::AGAIN.negative())].into();
+    // The last one of a monitor whose blocklist is full.
+    let results = [Errno::AGAIN, Errno::INVAL, Errno::DQUOT].map(|error| Ok(error.negative()));
+    world.results = [Err(Errno::TIMEDOUT)].into_iter().chain(results).collect();
     world.store.evict(1, &addrs(1));
-    for asked in 1..3 {
+    for asked in 1..5 {
         world.finish();
         assert_eq!(world.commands.len(), asked, "it is asked again after a pause");
         assert_eq!(world.elapse(), 1);
     }
     world.finish();
-    assert_eq!(world.commands.len(), 3);
+    assert_eq!(world.commands.len(), 5);
     assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
     world.results = [Ok(Errno::ACCES.negative())].into();
     world.store.evict(2, &addrs(2));
@@ -41,6 +63,18 @@ fn an_eviction_outlives_a_monitor_that_cannot_answer() {
     let failure = world.reason();
     assert!(failure.contains("client 2") && failure.contains("EACCES"), "{failure}");
     assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::OPEN));
+}
+
+#[test]
+fn an_eviction_passes_over_addresses_that_cannot_be_listed() {
+    let mut world = World::new(&[1]);
+    let mut claimed = addrs(1);
+    let bare = types::EntityAddr { socket: None, ..claimed.0[0] };
+    let host = types::EntityAddr { nonce: 0, ..claimed.0[0] };
+    claimed.0.extend([bare, host]);
+    world.store.evict(1, &claimed);
+    world.finish();
+    assert_eq!(world.commands.len(), 1, "{:?}", world.commands);
 }
 
 #[test]
