@@ -3,7 +3,7 @@
 mod cluster;
 mod commands;
 mod end;
-mod failures;
+mod monitor;
 mod reports;
 mod scrubs;
 #[cfg(test)]
@@ -130,77 +130,6 @@ impl Mds {
 
     fn send(&mut self, conn: ConnId, message: Message) {
         self.outputs.push_back(Output::Send { conn, message });
-    }
-
-    fn connect(&mut self) {
-        let Some(count) = Some(self.config.monitors.len()).filter(|count| *count > 0) else {
-            self.monitor = Monitor::Waiting(Time::FAR_FUTURE);
-            return;
-        };
-        let rank = self.attempts % count;
-        self.attempts += 1;
-        self.last_conn += 1;
-        let conn = ConnId(self.last_conn);
-        let target = ConnectTarget {
-            participant: ParticipantName::new(EntityType::MON, rank as i64),
-            addrs: self.config.monitors[rank].clone(),
-            policy: Policy::Lossy,
-        };
-        self.monitor = Monitor::Opening(conn);
-        self.outputs.push_back(Output::Connect { conn, target });
-    }
-
-    fn is_monitor(&self, conn: ConnId) -> bool {
-        matches!(self.monitor, Monitor::Opening(own) | Monitor::Open(own) if own == conn)
-    }
-
-    fn monitor_opened(&mut self, now: Time, conn: ConnId) {
-        self.monitor = Monitor::Open(conn);
-        let start = match self.beacons.epoch() {
-            0 => 0,
-            epoch => u64::from(epoch) + 1,
-        };
-        let what = [("mdsmap".to_owned(), SubscribeItem { start, flags: 0 })].into();
-        let subscribe = MonSubscribe { what, hostname: self.config.hostname.clone() };
-        self.send(conn, subscribe.encode(SUPPORTED));
-        let secrets = RotatingSecretsRequest { service: EntityType::MDS.0.into() };
-        self.send(conn, secrets.encode(SUPPORTED));
-        self.beacons.begin(now);
-        self.send_beacon(now);
-    }
-
-    fn send_beacon(&mut self, now: Time) {
-        let Monitor::Open(conn) = self.monitor else { return };
-        let gid = self.gid();
-        if let Some(beacon) = self.beacons.beacon(now, gid, &self.config) {
-            self.send(conn, beacon.encode(SUPPORTED));
-        }
-    }
-
-    fn send_report(&mut self, now: Time) {
-        let (gid, active) = (self.gid(), self.beacons.state() == MdsState::ACTIVE);
-        let Monitor::Open(conn) = self.monitor else { return };
-        let Some(rank) = self.rank.as_ref().filter(|_| active) else { return };
-        if let Some(report) = self.reports.report(now, gid, || shown::measured(rank)) {
-            self.send(conn, report.encode(SUPPORTED));
-        }
-    }
-
-    /// Asks for a new ticket if that is due, again after a while without an answer.
-    fn renew_ticket(&mut self, now: Time) {
-        let Monitor::Open(conn) = self.monitor else { return };
-        if self.next_renewal().is_none_or(|due| now < due) {
-            return;
-        }
-        self.renewal_pause = now + RENEWAL_RETRY;
-        if let Some((protocol, payload)) = self.authentication.renewal(now) {
-            let request = Auth { version: 0, protocol, payload, monmap_epoch: 0 };
-            self.send(conn, request.encode(SUPPORTED));
-        }
-    }
-
-    fn next_renewal(&self) -> Option<Time> {
-        self.authentication.next_renewal().map(|due| due.max(self.renewal_pause))
     }
 
     fn handle_from_monitor(&mut self, now: Time, message: &Message) -> Result<(), PeerFault> {

@@ -25,6 +25,7 @@ mod daemon;
 mod data_objects;
 mod delegated;
 mod file_locks;
+mod latencies;
 mod layouts;
 mod log;
 mod noted;

@@ -10,7 +10,6 @@ mod client_caps;
 mod client_sessions;
 pub(crate) mod cutting;
 pub(crate) mod evictions;
-mod latencies;
 mod messages;
 mod outbox;
 pub(crate) mod purging;
@@ -39,7 +38,6 @@ use crate::sessions::Sessions;
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
 use fscaps::{Admission, Issue, LockMachine, RequestId, Settings};
-use latencies::Latencies;
 use maps::MdsMap;
 use namespace::{AttributeChange, Context, Done, Ino, Inode, Operation, SetAttributes, Tree};
 use outbox::Outbox;
@@ -142,8 +140,6 @@ pub struct Rank {
     barrier: Epoch,
     /// Messages to clients that wait until records are durable.
     outbox: Outbox,
-    /// Times until replies.
-    latencies: Latencies,
 }
 
 impl Rank {
@@ -177,7 +173,6 @@ impl Rank {
             unheard: BTreeSet::new(),
             barrier: Epoch::default(),
             outbox: Outbox::default(),
-            latencies: Latencies::default(),
         }
     }
 
@@ -213,8 +208,8 @@ impl Rank {
         self.map.max_file_size = bytes;
     }
 
-    /// Whether clients may unlink asynchronously, by the capabilities that they get from now on. They may until
-    /// this is called.
+    /// Whether clients may unlink asynchronously, by the capabilities that they get from now on. They may
+    /// until this is called.
     pub fn set_asynchronous_unlinks(&mut self, may: bool) {
         self.map.unlinks_ahead = may;
     }
@@ -229,7 +224,7 @@ impl Rank {
     pub fn poll_output(&mut self) -> Option<(u64, Message)> {
         let (client, message) = self.outbox.poll(self.log.durable())?;
         if message.kind == ClientReply::KIND {
-            self.latencies.replied(self.now, RequestId { client, tid: message.tid });
+            self.sessions.latencies.replied(self.now, RequestId { client, tid: message.tid });
         }
         Some((client, message))
     }
@@ -335,7 +330,7 @@ impl Rank {
 
     fn handle_request(&mut self, client: u64, tid: u64, request: ClientRequest) {
         self.sessions.counted.requests += 1;
-        self.latencies.arrived(self.now, RequestId { client, tid });
+        self.sessions.latencies.arrived(self.now, RequestId { client, tid });
         let session = self.sessions.get_mut(client).expect("the session was checked");
         session.forget_completed(request.oldest_client_tid);
         if let Some(error) = session.failed(tid) {
@@ -529,7 +524,7 @@ impl Rank {
     fn check(&self, client: u64, request: &ClientRequest, plan: Plan) -> Result<Plan, Errno> {
         let held = |ino| caps::held(&self.caps, client, ino);
         self.permissions.check(&self.tree, client, request, &plan, held)?;
-        space::check(self, request, &plan).map(|()| plan)
+        space::check(self.map.pools.is_full, request, &plan).map(|()| plan)
     }
 
     /// Bits that a client may have on an inode at all, with those that it wants by a request that was

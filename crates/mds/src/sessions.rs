@@ -1,6 +1,7 @@
 //! Sessions of clients.
 
 use crate::delegated::{self, Delegated};
+use crate::latencies::Latencies;
 use crate::quotas::Quotas;
 use codec::{Decode, Encode, Reader, Writer};
 use engine::Time;
@@ -233,6 +234,8 @@ pub(crate) struct Sessions {
     awaiting: BTreeMap<u64, u64>,
     /// Events in all of them.
     pub counted: Counted,
+    /// Times until replies.
+    pub latencies: Latencies,
     /// The use of quotas, as their clients know it.
     pub quotas: Quotas,
 }

@@ -127,7 +127,7 @@ pub(super) fn end(rank: &mut Rank, client: u64, sequence: u64) -> Vec<Ino> {
         released = release_all(rank, client);
     }
     rank.outbox.end_session(client);
-    rank.latencies.forget(client);
+    rank.sessions.latencies.forget(client);
     rank.send(client, ClientSession::new(SessionOp::CLOSE, sequence).encode(0));
     answer_reclaims(rank, client, &addrs);
     released

@@ -207,7 +207,7 @@ pub(crate) fn measured(rank: &Rank) -> MdsCounters {
     let Counted { requests, replies, early_replies, asynchronous, evictions, .. } =
         rank.sessions.counted;
     let clients = || rank.sessions.iter().map(|(client, _)| client);
-    let (log, latencies) = (&rank.log, &rank.latencies);
+    let (log, latencies) = (&rank.log, &rank.sessions.latencies);
     MdsCounters {
         requests,
         replies,

@@ -36,8 +36,8 @@ const OBJECTS_PER_RECORD: u64 = 4096;
 const RETRY: Duration = Duration::from_secs(10);
 /// Files that wait for their next turn. With more, no other purge is begun; cuts are in memory in any case.
 const WAITING_MAX: usize = if cfg!(test) { 4 } else { 1024 };
-/// The same for those of which an object could not be changed, which hold up no other until then: they stay in
-/// memory, and each is tried every 10 s.
+/// The same for those of which an object could not be changed, which hold up no other until then: they
+/// stay in memory, and each is tried every 10 s.
 const FAILED_MAX: usize = if cfg!(test) { 6 } else { 8192 };
 
 /// Kind of the work at a file.

@@ -92,7 +92,7 @@ pub(super) fn status_json(context: &Context<'_>, shown: &[&MdsMap]) -> Value {
     })
 }
 
-/// What a server has reported; zeros before it has.
+/// The last report of a server; zeros before it has sent one.
 fn activity(context: &Context<'_>, info: &MdsInfo) -> MdsActivity {
     context.live.mds.activity(info.gid).cloned().unwrap_or_default()
 }

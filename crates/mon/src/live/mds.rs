@@ -20,7 +20,7 @@ struct Report {
     activity: Option<MdsActivity>,
 }
 
-/// What the last two reports of a server with a rank tell.
+/// The activity of a server with a rank, by its last two reports.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MdsActivity {
     /// The last counters.

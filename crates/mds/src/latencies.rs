@@ -9,7 +9,7 @@ const ARRIVED_MAX: usize = 100_000;
 
 /// Requests without a reply, and the sums of those with one.
 #[derive(Debug, Default)]
-pub(super) struct Latencies {
+pub(crate) struct Latencies {
     arrived: BTreeMap<RequestId, Time>,
     /// Time of all requests that were answered.
     pub total: Duration,
