@@ -275,6 +275,24 @@ fn an_unreadable_block_under_a_partial_overwrite_is_damage_of_its_object() {
 }
 
 #[test]
+fn the_store_of_another_owner_is_not_opened_though_only_its_far_superblocks_are_left() {
+    let mut shape = Shape::new(64, 0);
+    let mut disk = shape.format(1);
+    for block in [0, 1] {
+        disk.overwrite(block::device::Device::Main, block, &[7; block::device::BLOCK]);
+    }
+    shape.store.owner = Some(Bytes::from_static(b"osd.6"));
+    let mut driver = shape.start(disk.clone(), Time::ZERO);
+    driver.run_until_ready();
+    let failure = driver.store().failure().expect("it is the store of osd.7").to_string();
+    assert!(failure.contains("another owner's"), "{failure}");
+    shape.store.owner = Some(Bytes::from_static(b"osd.7"));
+    let mut driver = shape.start(disk, Time::ZERO);
+    driver.run_until_ready();
+    assert_eq!(driver.store().failure(), None);
+}
+
+#[test]
 fn a_store_that_does_not_open_names_the_next_step() {
     let shape = Shape::new(64, 0);
     let mut disk = shape.format(1);
