@@ -271,6 +271,25 @@ fn a_log_elsewhere_is_used_and_must_belong_to_the_store() {
 }
 
 #[test]
+fn a_new_store_does_not_take_the_log_of_another_one() {
+    let scratch = Scratch::new("taken");
+    let [first, second] = ["first", "second"].map(|name| scratch.path().join(name));
+    let with_log = || Options { log: Some(scratch.path().join("osd.0.log")), ..options() };
+    let mut store = Driver::open(&first, &with_log());
+    store.commit(one(PG(), Change::CreateCollection)).unwrap();
+    let open_second = || match FileStore::open(&second, &with_log(), Arc::new(|| {})) {
+        Ok(_) => panic!("the log is another store's"),
+        Err(error) => error,
+    };
+    assert!(matches!(open_second(), FilesError::LogInUse { .. }));
+    store.commit(one(PG(), write(1, 0, 100))).unwrap();
+    store.store.abandon();
+    assert!(matches!(open_second(), FilesError::LogTaken { .. }));
+    let mut store = Driver::open(&first, &with_log());
+    assert_eq!(data(store.execute(read(1, 0, 100))), vec![1; 100]);
+}
+
+#[test]
 fn listing_passes_over_what_was_removed_since_the_checkpoint() {
     let scratch = Scratch::new("listing");
     let mut store = open(&scratch, &options());
