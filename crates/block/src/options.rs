@@ -2,6 +2,7 @@
 
 use crate::device::BLOCK;
 use crate::space::BlockMap;
+use bytes::Bytes;
 
 /// Minimum memory in bytes: less may not hold the changes of one transaction.
 pub const MEMORY_MIN: u64 = 1 << 20;
@@ -27,6 +28,9 @@ pub struct Options {
     /// Writes of at most this number of blocks are deferred (their data goes to the log); longer
     /// ones are large writes.
     pub deferred_blocks: u64,
+    /// Owner of the store, given at formatting; the store of another one is not opened. `None`
+    /// opens any.
+    pub owner: Option<Bytes>,
 }
 
 impl Default for Options {
@@ -39,6 +43,7 @@ impl Default for Options {
             flush_fast: true,
             discard: false,
             deferred_blocks: DEFERRED_BLOCKS_DEFAULT,
+            owner: None,
         }
     }
 }

@@ -30,6 +30,7 @@ pub use record::{
     SCATTERED_EXTENTS_MAX, Superblock, TREE_ROOT_BYTES_MAX,
 };
 
+use bytes::Bytes;
 use features::CopyFault;
 
 /// Places of version `sequence`: a near and a far block.
@@ -124,6 +125,14 @@ fn why_none(copies: Vec<Decoded>) -> SuperblockError {
 }
 
 impl Superblock {
+    /// Refuses the store of another owner than the expected one, if one is expected.
+    pub fn check_owner(&self, expected: Option<&Bytes>) -> Result<(), SuperblockError> {
+        match expected {
+            Some(expected) if *expected != self.owner => Err(SuperblockError::OtherOwner),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that this version may write to the store.
     pub fn check_writable(&self) -> Result<(), SuperblockError> {
         match self.features.unknown_read_only() {

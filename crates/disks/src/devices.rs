@@ -16,8 +16,8 @@ use types::Uuid;
 /// How long a killed predecessor's operations may hold its disks.
 const RELEASE_TIME_MAX: Duration = Duration::from_secs(5);
 const RELEASE_POLL: Duration = Duration::from_millis(20);
-/// The first superblock's copies.
-const IDENTITY_BLOCKS: usize = 2;
+/// Blocks of the first superblock's near copies, each of which tells the owner.
+const IDENTITY_BLOCKS: std::ops::Range<u64> = 0..2;
 
 /// The OSD that a store belongs to; the superblock has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +72,11 @@ impl OpenDevice {
         self.info.bytes / BLOCK as u64
     }
 
-    /// The owner of the store on it, if there is one, as far as the first superblocks tell.
-    pub fn owner(&self) -> Result<Option<Owner>> {
-        if self.blocks() < IDENTITY_BLOCKS as u64 {
-            return Ok(None);
-        }
-        let first = self.read(0, IDENTITY_BLOCKS as u32).map_err(anyhow::Error::msg)?;
-        let found = first.chunks(BLOCK).find_map(block::identify);
-        Ok(found.and_then(|Identity { owner, .. }| Owner::read(&owner).ok()))
+    /// The owner of the store on it, as far as the first superblocks tell: `None` if there is no store, or
+    /// if these blocks are damaged or unreadable. The store has further copies, and checks its owner when
+    /// it is opened ([`Options::owner`]).
+    pub fn owner(&self) -> Option<Owner> {
+        owner_in(|block| self.read(block, 1))
     }
 
     /// Reads whole blocks.
@@ -112,6 +109,19 @@ impl OpenDevice {
         let path = self.file.path().to_owned();
         IoError::new(FileFault { what, path, block, error })
     }
+}
+
+/// One bad block does not hide what the other tells.
+fn owner_in(read: impl Fn(u64) -> Result<Bytes, IoError>) -> Option<Owner> {
+    let mut readable = IDENTITY_BLOCKS.filter_map(|block| match read(block) {
+        Ok(content) => Some(content),
+        Err(error) => {
+            tracing::warn!(%error, "a copy of the superblock cannot be read");
+            None
+        }
+    });
+    let Identity { owner, .. } = readable.find_map(|content| block::identify(&content))?;
+    Owner::read(&owner).ok()
 }
 
 /// An operation on a file has failed.
@@ -157,10 +167,9 @@ impl StoreDevices {
         Ok(StoreDevices { main: open_patiently(&main_path(path))?, fast })
     }
 
-    /// Refuses a store that belongs to another OSD or cluster.
+    /// Refuses a store that belongs to another OSD or cluster, and names that one.
     pub fn check_owner(&self, expected: Owner) -> Result<()> {
-        // Unreadable blocks are left to the store, which has further copies.
-        match self.main.owner()? {
+        match self.main.owner() {
             Some(owner) if owner != expected => bail!(
                 "{} holds the store of {owner}, not that of {expected}",
                 self.main.file.path().display()
@@ -239,6 +248,26 @@ fn open_patiently(path: &Path) -> Result<OpenDevice> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_unreadable_block_does_not_hide_the_owner() {
+        let owner = Owner { cluster: Uuid([7; 16]), osd: 3 };
+        let options = Options { main_blocks: 8192, ..Options::default() };
+        let writes = block::format(&options, [1; 16], &owner.to_bytes(), None).unwrap();
+        let read = |wanted: u64| {
+            let content = writes.iter().find_map(|io| match io {
+                Io::Write { block, data, .. } if *block == wanted => Some(data[0].clone()),
+                _ => None,
+            });
+            Ok(content.expect("both copies are written").slice(..BLOCK))
+        };
+        let failed = || IoError::new(io::Error::other("bad sector"));
+        for bad in IDENTITY_BLOCKS {
+            let partly = |block| if block == bad { Err(failed()) } else { read(block) };
+            assert_eq!(owner_in(partly), Some(owner));
+        }
+        assert_eq!(owner_in(|_| Err(failed())), None);
+    }
 
     #[test]
     fn an_owner_reads_back_and_every_truncation_is_an_error() {

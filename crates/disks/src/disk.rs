@@ -177,7 +177,8 @@ impl BlockDisk {
     fn open(directory: &Path, options: &DiskOptions, core: &mut AnyCore) -> Result<Self> {
         let devices = StoreDevices::open(directory)?;
         devices.check_owner(options.owner)?;
-        let store = BlockStore::open(devices.options(options.memory));
+        let owner = Some(options.owner.to_bytes());
+        let store = BlockStore::open(block::Options { owner, ..devices.options(options.memory) });
         let StoreDevices { main, fast } = devices;
         let main = core.add_file(main.file)?;
         let fast = fast.map(|fast| core.add_file(fast.file)).transpose()?;

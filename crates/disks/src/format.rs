@@ -85,7 +85,7 @@ fn adopt(path: &Path, link: &Path, bytes: u64, wipe: bool) -> Result<OpenDevice>
 
 fn check_blank(device: &OpenDevice) -> Result<()> {
     let path = device.file.path().display();
-    if let Some(owner) = device.owner()? {
+    if let Some(owner) = device.owner() {
         bail!("{path} holds the store of {owner}; if it is not needed, say --wipe");
     }
     let blocks = (device.info.bytes.min(BLANK_LEN) / BLOCK as u64) as u32;

@@ -51,6 +51,9 @@ pub struct Data {
     dirty_chunks: BTreeSet<u32>,
     /// Whether the database may have chunks besides the first.
     chunked: bool,
+    /// Blocks that could not be copied to the place. A write of a part must not make them valid, not even
+    /// during a replay.
+    lost: BTreeSet<u64>,
 }
 
 /// Reason why data could not be read.
@@ -76,7 +79,8 @@ impl Data {
     /// Makes data from its stored form.
     pub fn new(size: u64, location: Location, sums: Vec<u32>) -> Self {
         let chunked = sums.len() > SUMS_PER_CHUNK;
-        Data { size, location, sums, dirty_chunks: BTreeSet::new(), chunked }
+        let (dirty_chunks, lost) = Default::default();
+        Data { size, location, sums, dirty_chunks, chunked, lost }
     }
 
     /// True if the database may have chunks besides the first.
@@ -290,11 +294,19 @@ impl Data {
                 Location::File(id)
             }
         };
+        // Unreadable blocks are left: the old checksums report them. To fail here would be to fail at
+        // each replay.
+        let mut lost = std::mem::take(&mut self.lost);
         for (offset, length) in self.runs(0, u64::MAX) {
-            let mut buffer = vec![0; length as usize];
-            hand.media.read(old, offset, &mut buffer)?;
-            hand.media.write(new, offset, &buffer)?;
+            let mut missing: BTreeSet<u64> = (offset / BLOCK..(offset + length) / BLOCK).collect();
+            hand.media.read_in_parts(old, offset, length, |start, part| {
+                let copied = start / BLOCK..(start + part.len() as u64) / BLOCK;
+                missing.retain(|block| !copied.contains(block));
+                hand.media.write(new, start, part)
+            })?;
+            lost.extend(missing);
         }
+        self.lost = lost;
         if let Location::Slot(slot) = old {
             hand.slots.release(slot);
         }
@@ -317,6 +329,9 @@ impl Data {
         let sum = checksum(&buffer);
         // A partial write must not make a damaged block valid.
         self.set_sum(hand, block, if intact { sum } else { damaged(sum) });
+        if !intact {
+            self.lost.insert(block);
+        }
         Ok(())
     }
 
@@ -333,6 +348,9 @@ impl Data {
         if self.sum(block) == HOLE {
             return true;
         }
+        if self.lost.contains(&block) {
+            return false;
+        }
         let read = hand.media.read(self.location, block * BLOCK, buffer);
         read.is_ok() && (hand.replaying || checksum(buffer) == self.sum(block))
     }
@@ -342,6 +360,7 @@ impl Data {
     }
 
     fn set_sum(&mut self, hand: &mut Hand<'_>, block: u64, sum: u32) {
+        self.lost.remove(&block);
         let index = block as usize;
         if self.sums.len() <= index {
             self.sums.resize(index + 1, HOLE);
@@ -361,6 +380,7 @@ impl Data {
                 .filter(|chunk| *chunk > 0),
         );
         self.sums.truncate(blocks as usize);
+        self.lost.retain(|block| *block < blocks);
     }
 
     fn mark_dirty(&mut self, index: usize) {

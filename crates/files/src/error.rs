@@ -38,6 +38,22 @@ pub enum FilesError {
         /// The file.
         path: PathBuf,
     },
+    /// A new store was to have its log where another store has its own, or where something else lies.
+    #[error(
+        "{path} holds the log of another store, or something else: name another place for the log (--log), or \
+         remove the file if nothing needs it",
+        path = path.display()
+    )]
+    LogTaken {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process, or another store of this one, has the log open.
+    #[error("{path} is the log of a store that is open", path = path.display())]
+    LogInUse {
+        /// The file.
+        path: PathBuf,
+    },
     #[error(
         "{path} is damaged: transaction {missing} is not there, but transaction {found}, which was written \
          after it was durable; acknowledged changes are missing. Other OSDs of the cluster have them and \

@@ -63,6 +63,9 @@ use media::Media;
 use read::Readers;
 use slots::Slots;
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -75,6 +78,9 @@ const LEFTOVER_IDS: u64 = 64;
 
 /// Entry of a directory with a store: its database.
 pub const DATABASE: &str = "metadata.redb";
+
+/// Entry of a directory where a store is being created: its instance.
+const INTENDED: &str = "instance.new";
 
 /// Options of a store, fixed while it is open.
 #[derive(Debug, Clone)]
@@ -121,6 +127,8 @@ pub struct FileStore {
     ready: VecDeque<Completion>,
     readers: Readers,
     committer: Option<JoinHandle<()>>,
+    /// Keeps other stores from the log.
+    _log: File,
 }
 
 impl FileStore {
@@ -139,9 +147,10 @@ impl FileStore {
             Some(state) => state,
             None => create(&base, directory, &log_path, options)?,
         };
+        let lock = log::lock(&log_path)?;
         let store = Arc::new(new_store(base, media, options)?);
         let (applier, log) = recover(&store, &state, &log_path, options.sync)?;
-        start(store, applier, log, state.log.position, options, waker)
+        start(store, applier, (log, lock), state.log.position, options, waker)
     }
 
     /// Waits until everything submitted is in the database; does not take completions.
@@ -217,24 +226,43 @@ fn create(
     log_path: &Path,
     options: &Options,
 ) -> Result<State, FilesError> {
-    let mut instance = [0; 16];
-    let filled = rustix::rand::getrandom(&mut instance, rustix::rand::GetRandomFlags::empty());
-    filled.map_err(|error| FilesError::Io { what: "getrandom", error: error.into() })?;
-    Log::create(log_path, instance, options.log_size, options.sync)?;
+    let intended = directory.join(INTENDED);
+    let instance = intended_instance(&intended).map_err(FilesError::at(&intended))?;
+    if options.sync {
+        sync_directory(directory)?;
+    }
+    log::create(log_path, instance, options.log_size, options.sync)?;
     if options.sync {
         let parents = [Some(directory), Some(&directory.join(OBJECTS)), log_path.parent()];
         parents.into_iter().flatten().try_for_each(sync_directory)?;
     }
     let state = State { instance, next_id: 1, ..State::default() };
     base.write(&Update { state: state.clone(), ..Update::default() })?;
+    std::fs::remove_file(&intended).map_err(FilesError::at(&intended))?;
     Ok(state)
+}
+
+/// The instance of a store that is being created. It is durable before the log is made, so that the log of an
+/// interrupted creation is known again.
+fn intended_instance(path: &Path) -> std::io::Result<[u8; 16]> {
+    if let Some(known) = std::fs::read(path).ok().and_then(|bytes| bytes.try_into().ok()) {
+        return Ok(known);
+    }
+    let mut instance = [0; 16];
+    rustix::rand::getrandom(&mut instance, rustix::rand::GetRandomFlags::empty())?;
+    let mut options = File::options();
+    let options = options.write(true).create(true).truncate(true).mode(media::FILE_MODE);
+    let mut file = options.open(path)?;
+    file.write_all(&instance)?;
+    file.sync_all()?;
+    Ok(instance)
 }
 
 /// Makes the directory's entries durable.
 fn sync_directory(path: &Path) -> Result<(), FilesError> {
     // The parent of a bare file name is empty.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    let synced = std::fs::File::open(path).and_then(|directory| directory.sync_all());
+    let synced = File::open(path).and_then(|directory| directory.sync_all());
     synced.map_err(FilesError::at(path))
 }
 
@@ -276,7 +304,7 @@ fn recover(
 fn start(
     store: Arc<Store>,
     applier: Applier,
-    log: Log,
+    (log, log_lock): (Log, File),
     frozen_position: u64,
     options: &Options,
     waker: Waker,
@@ -304,5 +332,5 @@ fn start(
     let committer = Some(thread.spawn(move || committer.run()).map_err(io)?);
     let readers = Readers::start(&store, &completions).map_err(io)?;
     let ready = VecDeque::new();
-    Ok(FileStore { store, queue, completions, ready, readers, committer })
+    Ok(FileStore { store, queue, completions, ready, readers, committer, _log: log_lock })
 }

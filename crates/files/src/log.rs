@@ -22,30 +22,28 @@
 //! behind the end, that is no end: what is missing before it was acknowledged, and is damaged. Nor is a
 //! place that cannot be read an end. In both cases the log is not opened.
 
+mod header;
+
+pub use header::{create, lock};
+
 use crate::error::FilesError;
-use crate::media::FILE_MODE;
 use crate::record::{Encoded, Record};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Writer};
-use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
+use header::{BLOCK, MAGIC, RING_START};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::{ReadWriteFlags, pwritev2};
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-const BLOCK: u64 = 4096;
-const RING_START: u64 = BLOCK;
 const BATCH_HEADER_LEN: usize = 48;
-const MAGIC: &[u8; 8] = b"sepiolog";
-const FORMAT: u32 = 1;
 /// Unwritten parts of the ring are zeroed ahead in steps of this many bytes, because a flush after a write
 /// into unwritten space has to flush the file system's journal too.
 const ZERO_STEP: u64 = 1 << 20;
 /// A batch buffer larger than this (bytes) is freed after use.
 const BUFFER_KEPT_MAX: usize = 1 << 20;
-/// Smallest size in bytes of a log.
-pub const LOG_SIZE_MIN: u64 = 1 << 20;
 const READ_ATTEMPTS_MAX: u32 = 3;
 /// Step in bytes of the search for batches behind the end of the log.
 const SEARCH_STEP: u64 = 1 << 20;
@@ -94,34 +92,6 @@ pub struct Log {
 }
 
 impl Log {
-    /// Makes a new log of about `size` bytes, replacing a file of that name.
-    pub fn create(
-        path: &Path,
-        instance: [u8; 16],
-        size: u64,
-        sync: bool,
-    ) -> Result<(), FilesError> {
-        let ring = (size.max(LOG_SIZE_MIN) - RING_START) / BLOCK * BLOCK;
-        let mut options = File::options();
-        let options = options.write(true).create(true).truncate(true).mode(FILE_MODE);
-        let file = options.open(path).map_err(FilesError::at(path))?;
-        if fallocate(&file, FallocateFlags::empty(), 0, RING_START + ring).is_err() {
-            // Without support for allocation, space is allocated by writes.
-            file.set_len(RING_START + ring).map_err(FilesError::at(path))?;
-        }
-        let mut w = Writer::new();
-        w.raw(MAGIC);
-        w.u32(FORMAT);
-        w.raw(&instance);
-        w.u64(ring);
-        w.u32(crc_fast::crc32_iscsi(w.as_slice()));
-        file.write_all_at(w.as_slice(), 0).map_err(FilesError::at(path))?;
-        if sync {
-            file.sync_all().map_err(FilesError::at(path))?;
-        }
-        Ok(())
-    }
-
     /// Opens the log and hands every transaction from `start` on to `replay`, in order.
     pub fn open(
         path: &Path,
@@ -131,7 +101,7 @@ impl Log {
         mut replay: impl FnMut(Record) -> Result<(), FilesError>,
     ) -> Result<Log, FilesError> {
         let reader = File::open(path).map_err(FilesError::at(path))?;
-        let size = read_header(&reader, path, instance)?;
+        let size = header::read(&reader, path, instance)?;
         let ring = Ring { file: reader, path, size, instance };
         let mut head = start;
         while let Some(batch) = ring.find_batch(head)? {
@@ -414,23 +384,6 @@ fn batch_checksum(header: &[u8], records: &[u8]) -> u32 {
 fn skip_end(position: u64, length: u64, size: u64) -> u64 {
     let left = size - position % size;
     if length <= left { position } else { position + left }
-}
-
-fn read_header(file: &File, path: &Path, instance: [u8; 16]) -> Result<u64, FilesError> {
-    let mut raw = [0; 40];
-    file.read_exact_at(&mut raw, 0).map_err(FilesError::at(path))?;
-    let not_ours = || FilesError::WrongLog { path: path.to_owned() };
-    let mut r = Reader::new(&raw);
-    let magic: [u8; 8] = r.array("magic")?;
-    let format = r.u32("format")?;
-    let found: [u8; 16] = r.array("instance")?;
-    let ring = r.u64("ring")?;
-    let intact = r.u32("checksum")? == crc_fast::crc32_iscsi(&raw[..36]);
-    let plausible = ring > 0 && ring.is_multiple_of(BLOCK);
-    if magic != *MAGIC || format != FORMAT || found != instance || !intact || !plausible {
-        return Err(not_ours());
-    }
-    Ok(ring)
 }
 
 /// Opens with O_DIRECT where the file system allows it.

@@ -20,6 +20,10 @@ const FILES_SYNCED_SINGLY_MAX: usize = 16;
 const DIRECTORIES: u64 = 256;
 /// Bytes per step of a copy from file to file.
 const COPY_STEP: usize = 1 << 20;
+/// Bytes that are given up together where the device fails to read more: the unit of checksums.
+const PIECE: usize = 4096;
+/// A path failover or a marginal sector is no damage.
+const READ_ATTEMPTS_MAX: u32 = 3;
 
 /// Entry of a directory with a store: its objects.
 pub const OBJECTS: &str = "objects";
@@ -125,8 +129,54 @@ impl Media {
         Ok(())
     }
 
-    /// Reads up to the end of the file; the rest of `buffer` is left unchanged.
+    /// Reads up to the end of the file; the rest of `buffer` is left unchanged. What fails is tried again.
     pub fn read(&self, at: Location, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let mut attempts = 1;
+        loop {
+            match self.read_once(at, offset, buffer) {
+                Err(error) if is_damage(&error) && attempts < READ_ATTEMPTS_MAX => attempts += 1,
+                result => return result,
+            }
+        }
+    }
+
+    /// Reads a range, and gives `each` the offset and content of all that the device returns of it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `each`, and those of reading that are no damage, such as too many open files.
+    pub fn read_in_parts(
+        &self,
+        at: Location,
+        offset: u64,
+        length: u64,
+        mut each: impl FnMut(u64, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let end = offset + length;
+        let mut buffer = Vec::new();
+        for start in (offset..end).step_by(COPY_STEP) {
+            buffer.clear();
+            buffer.resize((end - start).min(COPY_STEP as u64) as usize, 0);
+            match self.read(at, start, &mut buffer) {
+                Ok(()) => each(start, &buffer)?,
+                Err(error) if is_damage(&error) => {
+                    for (start, piece) in (start..).step_by(PIECE).zip(buffer.chunks_mut(PIECE)) {
+                        match self.read(at, start, piece) {
+                            Ok(()) => each(start, piece)?,
+                            Err(error) if is_damage(&error) => {
+                                tracing::error!(?at, start, %error, "a block cannot be read to copy it");
+                            }
+                            Err(error) => return Err(error),
+                        }
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_once(&self, at: Location, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         match at {
             Location::Nowhere => Ok(()),
             Location::Slot(slot) => {
@@ -195,41 +245,27 @@ impl Media {
         }
     }
 
-    /// Makes the file of object `target` hold the ranges of `source`, durably.
+    /// Makes the file of object `target` hold the ranges of `source`, durably. Blocks that the device
+    /// fails to read stay holes there, which their checksums report.
     pub fn copy(&self, source: Location, target: u64, ranges: &[(u64, u64)]) -> io::Result<()> {
         self.create(target)?;
         let file = self.writable(target)?;
         let cloned = match source {
-            Location::File(id) => ioctl_ficlone(&*file, &*self.readable(id)?).is_ok(),
+            Location::File(id) => {
+                self.readable(id).is_ok_and(|source| ioctl_ficlone(&*file, &*source).is_ok())
+            }
             _ => false,
         };
         if !cloned {
-            let mut buffer = Vec::new();
             for &(offset, length) in ranges {
-                self.copy_range(source, &file, offset, length, &mut buffer)?;
+                self.read_in_parts(source, offset, length, |start, part| {
+                    file.write_all_at(part, start)
+                })?;
             }
         }
         if self.sync {
             file.sync_all()?;
             File::open(self.directory(target))?.sync_all()?;
-        }
-        Ok(())
-    }
-
-    fn copy_range(
-        &self,
-        source: Location,
-        target: &File,
-        offset: u64,
-        length: u64,
-        buffer: &mut Vec<u8>,
-    ) -> io::Result<()> {
-        let end = offset + length;
-        for start in (offset..end).step_by(COPY_STEP) {
-            buffer.clear();
-            buffer.resize((end - start).min(COPY_STEP as u64) as usize, 0);
-            self.read(source, start, buffer)?;
-            target.write_all_at(buffer, start)?;
         }
         Ok(())
     }
@@ -344,6 +380,12 @@ impl OpenFiles {
             self.order.retain(|other| *other != id);
         }
     }
+}
+
+/// Whether what was to be read is lost, rather than out of reach for now.
+fn is_damage(error: &io::Error) -> bool {
+    let lost = [Errno::IO, Errno::NODATA, Errno::ILSEQ, Errno::UCLEAN, Errno::NOENT];
+    lost.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 fn slot_start(slot: Slot) -> u64 {

@@ -107,6 +107,57 @@ fn a_lost_file_is_damage_too() {
     assert_sound(&mut store);
 }
 
+/// Its reads and writes fail with EIO, where nothing of this process is mapped.
+const BROKEN: &str = "/proc/self/mem";
+
+/// A store with an object in a slot whose file cannot be read any more.
+fn with_broken_slot(scratch: &Scratch, options: &Options) -> Driver {
+    let mut store = open(scratch, options);
+    store.commit(one(PG(), write(1, 0, 12_288))).unwrap();
+    drop(store);
+    let slots = scratch.path().join("slots-16k");
+    std::fs::remove_file(&slots).unwrap();
+    std::os::unix::fs::symlink(BROKEN, &slots).unwrap();
+    Driver::open(scratch.path(), options)
+}
+
+#[test]
+fn an_object_that_cannot_be_read_moves_to_a_larger_place_and_its_damage_stays_visible() {
+    let scratch = Scratch::new("broken-move");
+    let never = std::time::Duration::from_secs(3600);
+    let options = Options { checkpoint_interval: never, ..options() };
+    let mut store = with_broken_slot(&scratch, &options);
+    store.commit(one(PG(), write(1, 20_000, 10_000))).unwrap();
+    // A part of a block that was not copied.
+    store.commit(one(PG(), write(1, 4100, 10))).unwrap();
+    for _ in 0..2 {
+        assert_eq!(data(store.execute(read(1, 20_480, 9_000))), vec![1; 9_000]);
+        for offset in [0, 4096, 4100, 8192] {
+            let outcome = store.execute(read(1, offset, 1));
+            assert!(matches!(outcome, Err(StoreError::Corrupt { .. })), "{offset}: {outcome:?}");
+        }
+        let Driver { store: process, .. } = store;
+        process.abandon();
+        // A replay does not copy either what was not copied.
+        store = Driver::open(scratch.path(), &options);
+    }
+    store.commit(one(PG(), write(1, 0, 20_480))).unwrap();
+    assert_eq!(data(store.execute(read(1, 0, 30_000))), vec![1; 30_000]);
+    assert_sound(&mut store);
+}
+
+#[test]
+fn a_clone_of_an_object_that_cannot_be_read_is_damaged_like_it() {
+    let scratch = Scratch::new("broken-clone");
+    let mut store = with_broken_slot(&scratch, &options());
+    let clone = Change::Clone { object: object(1), target: object(2) };
+    store.commit(one(PG(), clone)).unwrap();
+    let outcome = store.execute(read(2, 0, 12_288));
+    assert!(matches!(outcome, Err(StoreError::Corrupt { .. })), "{outcome:?}");
+    store.commit(one(PG(), write(2, 0, 12_288))).unwrap();
+    assert_eq!(data(store.execute(read(2, 0, 12_288))), vec![2; 12_288]);
+}
+
 #[test]
 fn a_full_store_refuses_what_adds_and_allows_what_removes() {
     let scratch = Scratch::new("full");
@@ -216,6 +267,25 @@ fn a_log_elsewhere_is_used_and_must_belong_to_the_store() {
     let wrong = FileStore::open(&first, &with_log("log-2"), waker);
     assert!(matches!(wrong, Err(FilesError::WrongLog { .. })));
     let mut store = Driver::open(&first, &with_log("log-1"));
+    assert_eq!(data(store.execute(read(1, 0, 100))), vec![1; 100]);
+}
+
+#[test]
+fn a_new_store_does_not_take_the_log_of_another_one() {
+    let scratch = Scratch::new("taken");
+    let [first, second] = ["first", "second"].map(|name| scratch.path().join(name));
+    let with_log = || Options { log: Some(scratch.path().join("osd.0.log")), ..options() };
+    let mut store = Driver::open(&first, &with_log());
+    store.commit(one(PG(), Change::CreateCollection)).unwrap();
+    let open_second = || match FileStore::open(&second, &with_log(), Arc::new(|| {})) {
+        Ok(_) => panic!("the log is another store's"),
+        Err(error) => error,
+    };
+    assert!(matches!(open_second(), FilesError::LogInUse { .. }));
+    store.commit(one(PG(), write(1, 0, 100))).unwrap();
+    store.store.abandon();
+    assert!(matches!(open_second(), FilesError::LogTaken { .. }));
+    let mut store = Driver::open(&first, &with_log());
     assert_eq!(data(store.execute(read(1, 0, 100))), vec![1; 100]);
 }
 

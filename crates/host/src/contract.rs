@@ -13,7 +13,7 @@ use types::ParticipantName;
 /// operations begin together after the daemons of a turn have run, and completed ones are delivered at the
 /// beginning of a turn.
 pub trait DiskStorage: Storage {
-    /// The next disk operation to begin. Completes no request by itself.
+    /// The next disk operation to begin. What it completes is polled after the last one.
     fn poll_io(&mut self) -> Option<StorageIo> {
         None
     }

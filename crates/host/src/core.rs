@@ -81,6 +81,11 @@ impl<N: Hosted> Slot<N> {
         if self.is_stirred { self.node.poll_timeout() } else { self.due }
     }
 
+    /// When there is something to do for it: at once if it may have outputs.
+    fn wakes(&self) -> Option<Time> {
+        if self.touched { Some(Time::ZERO) } else { self.due() }
+    }
+
     /// All inputs have been processed.
     fn rest(&mut self) {
         self.is_stirred = false;
@@ -290,7 +295,11 @@ impl<N: Hosted> Core<N> {
                 let token = (node as u64) << NODE_SHIFT | io.token;
                 self.reactor.submit_disk(io.file, token, io.request);
             }
-            slot.rest();
+            // Nothing else may ever stir the daemon whose request was completed.
+            match slot.node.pump_storage(self.now) {
+                true => _ = slot.touch(),
+                false => slot.rest(),
+            }
         }
     }
 
@@ -318,7 +327,7 @@ impl<N: Hosted> Core<N> {
     }
 
     fn wake_time(&self) -> Time {
-        let timeouts = self.slots.iter().filter_map(Slot::due);
+        let timeouts = self.slots.iter().filter_map(Slot::wakes);
         timeouts.min().unwrap_or(Time::FAR_FUTURE).min(self.next_sweep)
     }
 

@@ -173,6 +173,7 @@ fn scenario() -> Scenario {
             flush_fast: true,
             discard: false,
             deferred_blocks: 8,
+            owner: None,
         };
         let disk = DiskOptions {
             main_blocks,

@@ -103,6 +103,7 @@ impl BlockShape {
             flush_fast: fast_cache,
             discard: p.chance(1, 2),
             deferred_blocks: *p.choose(&[0, 8, 8, 64]),
+            owner: None,
         };
         let log_blocks_small =
             LOG_BLOCKS_SMALL.max(store.deferred_blocks * LOG_BLOCKS_PER_DEFERRED);

@@ -17,7 +17,7 @@ use crate::keys;
 use crate::slices::Slice;
 use bytes::Bytes;
 use engine::{Duration, RequestToken, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use store::{Change, Collection, DeviceFault, Fence, Purpose, StoreError, Transaction};
 
 /// Queued transactions behind the first whose metadata is prefetched.
@@ -43,8 +43,8 @@ pub(crate) enum Job {
 struct Queued {
     job: Job,
     loaded: Loaded,
-    /// Reads of blocks that are in flight.
-    blocks_left: usize,
+    /// Blocks that are being read, with the error that refuses the commit if the device fails to.
+    reading: BTreeMap<u64, StoreError>,
     /// Blocks with a wrong checksum, one entry for each attempt to read them.
     suspicious: Vec<u64>,
     /// Sequence of the superblock when the transaction first lacked space.
@@ -256,8 +256,9 @@ impl CommitQueue {
                     }
                 }
                 self.stall = Some(Stall::Reading);
-                queued.blocks_left += 1;
-                volume.devices.read_block(block);
+                if queued.reading.insert(block, fault).is_none() {
+                    volume.devices.read_block(block);
+                }
             }
             Interrupt::NoSpace { missing } => {
                 let sequence = volume.superblock.sequence;
@@ -304,22 +305,29 @@ impl CommitQueue {
         self.cleanup.get_or_insert(now + CLEANUP_DELAY);
     }
 
-    /// Handles the content of a block that a commit changes in part. As [`CommitQueue::run`].
+    /// Handles the content of a block that a commit changes in part. A block that the device fails
+    /// to read is damage of its object, as one with a wrong checksum is: the store goes on. As
+    /// [`CommitQueue::run`].
     pub fn block_read(
         &mut self,
         block: u64,
-        result: Result<Bytes, StoreError>,
+        result: Result<Bytes, DeviceFault>,
         volume: &mut Volume,
     ) -> Result<(), StoreError> {
-        let Some(head) = self.queue.front_mut() else { return Ok(()) };
-        head.blocks_left -= 1;
+        let Some(mut head) = self.queue.pop_front() else { return Ok(()) };
+        // A commit that another block has refused no longer waits for this one.
+        let Some(damage) = head.reading.remove(&block) else {
+            self.queue.push_front(head);
+            return Ok(());
+        };
         match result {
             Ok(data) => {
                 head.loaded.blocks.insert(block, data);
+                self.queue.push_front(head);
             }
-            Err(error) => {
-                let head = self.queue.pop_front().expect("looked at above");
-                self.refuse(head, error, volume);
+            Err(fault) => {
+                tracing::error!(block, %fault, "a block that a write covers in part is unreadable");
+                self.refuse(head, damage, volume);
             }
         }
         self.resume(volume)
@@ -373,7 +381,7 @@ impl CommitQueue {
     pub fn check_invariants(&self) {
         assert!(self.stall.is_none() || !self.queue.is_empty(), "nothing stalls an empty queue");
         for queued in self.queue.iter().skip(1) {
-            assert_eq!(queued.blocks_left, 0, "only the first commit reads");
+            assert!(queued.reading.is_empty(), "only the first commit reads");
             assert!(queued.dry_run.is_none(), "only the first commit is measured");
         }
         assert!(self.cleanup.is_none() || !self.garbage.is_empty(), "nothing is to be cleaned up");
@@ -385,7 +393,7 @@ impl Queued {
         Queued {
             job,
             loaded: Loaded::default(),
-            blocks_left: 0,
+            reading: BTreeMap::new(),
             suspicious: Vec::new(),
             waits_since: None,
             dry_run: None,

@@ -229,7 +229,6 @@ impl Mounted {
         match what {
             Use::Page { read, failures } => self.page_read(read, failures, result),
             Use::Block { block } => {
-                let result = result.map_err(StoreError::Device);
                 let result = self.commits.block_read(block, result, &mut self.volume);
                 self.stop_after(result);
             }

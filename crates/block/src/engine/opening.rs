@@ -200,6 +200,7 @@ impl Opening {
                  writes it again, and so does one of the next checkpoints"
             );
         }
+        superblock.check_owner(self.options.owner.as_ref())?;
         superblock.check_writable()?;
         let (main, fast) = (self.options.main_blocks, self.options.fast_blocks);
         superblock.geometry.check(main, fast).map_err(|error| StoreFailure::Geometry {

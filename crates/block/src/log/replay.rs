@@ -3,7 +3,7 @@
 use super::batch::{FORMAT, HEADER_LEN, Header, Stop, batch_blocks};
 use super::damage::Damage;
 use super::window::{Missing, Window};
-use super::{LogPoint, Record};
+use super::{BATCH_BLOCKS_MAX, BATCH_FIELDS_MAX, LogPoint, RECORD_BYTES_MAX, RECORD_SHARE, Record};
 use crate::device::{BLOCK, Extent};
 use bytes::Bytes;
 use codec::{Decode, Reader};
@@ -100,8 +100,8 @@ enum Obstacle {
 /// The block to be examined next was not read yet.
 struct NotRead;
 
-/// Blocks that are searched for batches behind one that is not intact: 16 MiB. More are hardly in
-/// flight at the same time.
+/// Blocks that are searched for batches behind one that is not intact, however long it was: 16 MiB.
+/// More are hardly in flight at the same time.
 const BEYOND_BLOCKS: u64 = 4096;
 /// Attempts to read a batch: a bit that was flipped on the way from the device is no end of the
 /// log.
@@ -139,7 +139,7 @@ impl Replay {
     pub fn next_read(&mut self) -> Option<(u64, u64)> {
         match self.last {
             Last::Unknown => {
-                let until = self.at.position.saturating_add(BEYOND_BLOCKS);
+                let until = self.searched_until();
                 match self.beyond {
                     0 => self.window.next_read(self.at.position, self.blocks_announced()),
                     beyond if beyond < until => self.window.next_read(beyond, 1),
@@ -221,7 +221,7 @@ impl Replay {
         if !matches!(end, Replayed::End { .. }) {
             return Ok(None);
         }
-        let until = self.window.limit().min(self.at.position.saturating_add(BEYOND_BLOCKS));
+        let until = self.searched_until();
         self.beyond = self.beyond.max(self.at.position + 1);
         while self.beyond < until {
             match self.window.get(self.beyond) {
@@ -240,6 +240,13 @@ impl Replay {
             self.window.forget(self.beyond);
         }
         Ok(None)
+    }
+
+    /// Position where the search behind the batch at `at` ends. The length in its header is not
+    /// trusted, because nothing proves it while the batch is not intact.
+    fn searched_until(&self) -> u64 {
+        let behind = longest_batch(self.window.ring_blocks()) + BEYOND_BLOCKS;
+        self.window.limit().min(self.at.position.saturating_add(behind))
     }
 
     /// The number up to which a later batch of this log at `position` says that batches are
@@ -365,6 +372,13 @@ impl Replay {
     fn damaged(&self, damage: Damage) -> Obstacle {
         Obstacle::Final(Replayed::Damaged { block: self.window.block(self.at.position), damage })
     }
+}
+
+/// Upper bound for the blocks of a batch in a ring of this number of blocks: a batch that may take
+/// another record, and the largest record.
+fn longest_batch(ring_blocks: u64) -> u64 {
+    let record = (ring_blocks / RECORD_SHARE).min(RECORD_BYTES_MAX / BLOCK as u64);
+    batch_blocks(BATCH_FIELDS_MAX, BATCH_BLOCKS_MAX) + record
 }
 
 fn missing(missing: Missing) -> Obstacle {

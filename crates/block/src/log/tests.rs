@@ -368,6 +368,29 @@ fn durable_batches_that_are_missing_are_damage() {
     assert_eq!((batches.len(), last), (1, Replayed::Damaged { block: AREA.start + 2, damage }));
 }
 
+/// Its own body must not pass for all that could have been written behind it.
+#[test]
+fn damage_in_a_very_long_batch_is_not_the_end_of_the_log() {
+    let area = Extent::new(3, 20_000);
+    let (mut ring, mut prng) = (Ring::new(area), Prng::new(7));
+    let mut log = Log::new(area, STORE, 1, LogPoint::BEGINNING, LogPoint::BEGINNING);
+    for fields in [10, 17 << 20, 10] {
+        let (record, data) = filled(&mut prng, 0, fields);
+        let seq = log.append(&record, &data);
+        ring.write(log.seal(seq - 1).unwrap());
+    }
+    ring.flush();
+    for rotten in [1, 3000] {
+        let mut ring = ring.clone();
+        ring.put(area.start + rotten, Bytes::from(vec![0; BLOCK]));
+        let replay = Replay::new(area, STORE, LogPoint::BEGINNING, LogPoint::BEGINNING, 1);
+        let (batches, last) = drive(&ring, replay, &mut prng);
+        let damage = Damage::Lost { durable: 2, missing: 2, stop: Stop::NoBatch };
+        assert_eq!(batches.len(), 1, "block {rotten}");
+        assert_eq!(last, Replayed::Damaged { block: area.start + 1, damage });
+    }
+}
+
 #[test]
 fn a_history_that_misses_the_place_where_it_was_resumed_is_damage() {
     let (ring, log, _) = written(&[1, 2]);

@@ -58,6 +58,11 @@ impl Window {
         self.limit
     }
 
+    /// Blocks of the ring.
+    pub fn ring_blocks(&self) -> u64 {
+        self.area.count
+    }
+
     /// Next run of blocks to read for a batch at `position` with `blocks` blocks as far as is
     /// known.
     pub fn next_read(&mut self, position: u64, blocks: u64) -> Option<(u64, u64)> {

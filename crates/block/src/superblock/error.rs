@@ -44,6 +44,9 @@ pub enum SuperblockError {
         /// Id of the store to be opened.
         expected: Uuid,
     },
+    /// The store is not that of the expected owner. Owners are not interpreted here.
+    #[error("the store on the device is another owner's")]
+    OtherOwner,
     /// Copies at the beginning and at the end belong to different stores, whose ids these are.
     #[error("the device has superblocks of two stores, {0} and {1}")]
     TwoStores(Uuid, Uuid),
@@ -59,6 +62,7 @@ impl SuperblockError {
             SuperblockError::Unreadable => "look at the device and what leads to it",
             SuperblockError::NotAStore
             | SuperblockError::NotAFastDevice
+            | SuperblockError::OtherOwner
             | SuperblockError::OtherStore { .. } => {
                 "give it the devices that it was made with: the links `block` and `block.log` in the \
                  OSD's directory name them"

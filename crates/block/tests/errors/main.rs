@@ -254,6 +254,45 @@ fn unreadable_data_is_read_a_bounded_number_of_times() {
 }
 
 #[test]
+fn an_unreadable_block_under_a_partial_overwrite_is_damage_of_its_object() {
+    let shape = Shape::new(64, 0);
+    let mut driver = shape.start(shape.format(1), Time::ZERO);
+    driver.run_until_ready();
+    let data = Bytes::from(vec![7; 256 << 10]);
+    let write = |offset, data| commit([Change::Write { object: object(1), offset, data }]);
+    driver.execute(commit([Change::CreateCollection])).unwrap();
+    driver.execute(write(0, data.clone())).unwrap();
+    quiesce(&mut driver);
+    driver.disk_mut().set_faults(ALL_READS);
+    let outcome = driver.execute(write(4096 + 10, Bytes::from_static(b"part")));
+    let damage = StoreError::Corrupt { object: object(1), offset: 4096, length: 4096 };
+    assert_eq!(outcome, Err(damage));
+    // A write of the whole block heals it.
+    driver.execute(write(4096, data.slice(..4096))).unwrap();
+    driver.execute(commit([Change::Touch { object: object(2) }])).unwrap();
+    assert_eq!(driver.store().failure(), None);
+    driver.store().check_invariants();
+}
+
+#[test]
+fn the_store_of_another_owner_is_not_opened_though_only_its_far_superblocks_are_left() {
+    let mut shape = Shape::new(64, 0);
+    let mut disk = shape.format(1);
+    for block in [0, 1] {
+        disk.overwrite(block::device::Device::Main, block, &[7; block::device::BLOCK]);
+    }
+    shape.store.owner = Some(Bytes::from_static(b"osd.6"));
+    let mut driver = shape.start(disk.clone(), Time::ZERO);
+    driver.run_until_ready();
+    let failure = driver.store().failure().expect("it is the store of osd.7").to_string();
+    assert!(failure.contains("another owner's"), "{failure}");
+    shape.store.owner = Some(Bytes::from_static(b"osd.7"));
+    let mut driver = shape.start(disk, Time::ZERO);
+    driver.run_until_ready();
+    assert_eq!(driver.store().failure(), None);
+}
+
+#[test]
 fn a_store_that_does_not_open_names_the_next_step() {
     let shape = Shape::new(64, 0);
     let mut disk = shape.format(1);

@@ -1,5 +1,6 @@
 //! The log against torn writes, rounds of the ring, and foreign files.
 
+use super::header::LOG_SIZE_MIN;
 use super::*;
 use crate::scratch::Scratch;
 use store::{Change, Collection, Transaction};
@@ -26,7 +27,7 @@ fn recover(path: &Path, start: LogPosition) -> (Log, Vec<Record>) {
 
 fn new_log(scratch: &Scratch, size: u64) -> (PathBuf, Log) {
     let path = scratch.path().join("log");
-    Log::create(&path, INSTANCE, size, true).unwrap();
+    create(&path, INSTANCE, size, true).unwrap();
     let (log, found) = recover(&path, LogPosition::default());
     assert!(found.is_empty());
     (path, log)
@@ -195,4 +196,25 @@ fn a_full_log_says_so() {
     let middle = log.head().position / 2;
     log.trim(LogPosition { position: middle, ..log.head() });
     assert!(log.has_space(record(0, 50_000).encode().len()));
+}
+
+#[test]
+fn a_new_log_takes_the_place_of_a_blank_file_and_of_its_own_and_of_no_other() {
+    let scratch = Scratch::new("log-taken");
+    let path = scratch.path().join("log");
+    let make = |instance| create(&path, instance, LOG_SIZE_MIN, true);
+    std::fs::write(&path, [0; 8192]).unwrap();
+    make(INSTANCE).unwrap();
+    make(INSTANCE).unwrap();
+    let held = std::fs::read(&path).unwrap();
+    let refused = make([8; 16]);
+    assert!(matches!(refused, Err(FilesError::LogTaken { .. })), "{refused:?}");
+    assert!(std::fs::read(&path).unwrap() == held);
+    let lock = lock(&path).unwrap();
+    let refused = make(INSTANCE);
+    assert!(matches!(refused, Err(FilesError::LogInUse { .. })), "{refused:?}");
+    drop(lock);
+    std::fs::write(&path, "notes").unwrap();
+    assert!(matches!(make(INSTANCE), Err(FilesError::LogTaken { .. })));
+    assert_eq!(std::fs::read(&path).unwrap(), b"notes");
 }

@@ -35,6 +35,9 @@ struct EchoNode {
     /// When it wants to be called, and how often it was.
     due: Option<Time>,
     called: usize,
+    /// Completes a request when it is next asked for disk operations.
+    completes: bool,
+    completed: bool,
 }
 
 impl EchoNode {
@@ -53,6 +56,8 @@ impl EchoNode {
             done_when_asked: Vec::new(),
             due: None,
             called: 0,
+            completes: false,
+            completed: false,
         }
     }
 
@@ -149,10 +154,15 @@ impl Hosted for EchoNode {
     }
 
     fn pump_storage(&mut self, _now: Time) -> bool {
-        false
+        let any = std::mem::take(&mut self.completed);
+        if any && self.echoes {
+            self.send(CONN, message(1, &Bytes::new()));
+        }
+        any
     }
 
     fn poll_io(&mut self) -> Option<StorageIo> {
+        self.completed |= std::mem::take(&mut self.completes);
         self.done_when_asked.push(self.done.len());
         self.wanted.pop_front()
     }
@@ -535,6 +545,19 @@ fn a_daemon_that_was_told_nothing_is_not_asked_anything_until_its_time_has_come(
     core.node_mut(1).due = Some(core.clock.now() + Duration::from_millis(1));
     turn_until(&mut [&mut core], |cores| cores[0].slots[1].node.called == 1);
     assert_eq!(core.slots[0].node.called, 0);
+}
+
+#[test]
+fn a_request_that_is_completed_when_operations_are_asked_for_is_answered_at_once() {
+    let mut core = new_core(0);
+    core.add(EchoNode::echoing(osd(0)));
+    turn(&mut core);
+    core.node_mut(0).completes = true;
+    turn(&mut core);
+    assert_eq!(core.slots[0].node.outputs.len(), 1);
+    assert!(core.wake_time() <= core.now);
+    turn(&mut core);
+    assert!(core.slots[0].node.outputs.is_empty() && core.wake_time() > core.now);
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn parse_collection(text: &str) -> Result<Collection> {
 
 fn stats(args: &StorePath, as_json: bool) -> Result<()> {
     let mut store = open(args)?;
-    let owner = store.devices().main.owner()?.map(|owner| owner.to_string());
+    let owner = store.devices().main.owner().map(|owner| owner.to_string());
     let stats = Stats { owner, usage: usage(&mut store)?, contents: contents(&mut store)? };
     store.close()?;
     let mut output = io::stdout().lock();
@@ -161,7 +161,7 @@ impl Stats {
 /// Makes a device look empty, so that it may be used for a new store.
 fn wipe(path: &Path, yes: bool) -> Result<()> {
     let device = StoreDevices::open(path)?.main;
-    let what = match device.owner()? {
+    let what = match device.owner() {
         Some(owner) => format!("the store of {owner}"),
         None => "what is on it".to_owned(),
     };

@@ -16,6 +16,8 @@ use store::{Completion, ObjectStore, Request};
 const RESTART_ONE_IN: u64 = 4;
 /// One in so many blocks with data is corrupted.
 const ROT_ONE_IN: u64 = 3;
+/// One in so many of these cannot be read until it is written again; the others return a wrong bit.
+const UNREADABLE_ONE_IN: u64 = 4;
 /// The store's invariants are checked after one in so many turns.
 const CHECK_ONE_IN: u64 = 200;
 const OWNER: &[u8] = b"simulated";
@@ -69,8 +71,9 @@ impl BlockDisk {
         self.store.check_invariants();
     }
 
-    /// Flips a bit in some blocks that hold data. Log and metadata lie on the fast device. A checkpoint
-    /// comes first, since damage at the end of the log cannot be distinguished from a torn write.
+    /// Flips a bit in some blocks that hold data, and makes others unreadable. Log and metadata lie on
+    /// the fast device. A checkpoint comes first, since damage at the end of the log cannot be
+    /// distinguished from a torn write.
     pub fn rot(&mut self, now: Time) {
         assert!(self.disk.has_device(Device::Fast), "data lies among everything else");
         let mut driver = Driver::new(self.open(), self.disk.clone(), now);
@@ -84,7 +87,10 @@ impl BlockDisk {
         for block in self.disk.written_blocks(Device::Main) {
             if !superblocks.contains(&block) && self.prng.chance(1, ROT_ONE_IN) {
                 let bit = self.prng.below(8 * BLOCK as u64) as usize;
-                self.disk.corrupt(Device::Main, block, bit);
+                match self.prng.chance(1, UNREADABLE_ONE_IN) {
+                    true => self.disk.make_unreadable(Device::Main, block),
+                    false => self.disk.corrupt(Device::Main, block, bit),
+                }
             }
         }
     }
