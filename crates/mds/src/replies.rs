@@ -6,10 +6,12 @@ use fscaps::{Issue, LeaseGrant, LockMachine};
 use namespace::{Ino, Inode, PageStart, Tree, realms, snapshots};
 use types::SnapId;
 use wire::inode_stat::{NO_PIN, encode_xattrs};
-use wire::{CapBits, InodeStat, LeaseStat, ReplyCap, SnapContext, SnapRealmInfo};
+use wire::{CapBits, FileLayout, InodeStat, LeaseStat, ReplyCap, SnapContext, SnapRealmInfo};
 
 /// Entries of a changed directory that are counted in a snapshot. Of more, so many are shown.
 const COUNTED_MAX: usize = 4096;
+/// A client that writes no file.
+const NO_WRITER: u64 = 0;
 
 /// A realm and those above it, for a client with these features.
 pub(crate) fn snap_trace(tree: &Tree, realm: Ino, features: u64) -> bytes::Bytes {
@@ -65,7 +67,7 @@ pub(crate) fn snapshot_stat(tree: &Tree, inode: &Inode, snap: SnapId, caps: CapB
         rctime: inode.ctime,
         snap_btime: taken,
         snap_metadata: metadata,
-        ..inode_stat(tree, inode, cap)
+        ..inode_stat(tree, inode, NO_WRITER, cap)
     }
 }
 
@@ -92,12 +94,13 @@ pub(crate) fn inode_with_cap(
     inode: &Inode,
     issue: Issue,
 ) -> InodeStat {
+    let client = issue.client;
     let cap = caps::issue(caps, now, inode, realms::realm_of(tree, inode.ino), issue);
-    inode_stat(tree, inode, cap)
+    inode_stat(tree, inode, client, cap)
 }
 
-/// An inode, as clients learn of it.
-pub(crate) fn inode_stat(tree: &Tree, inode: &Inode, cap: ReplyCap) -> InodeStat {
+/// An inode, as a client learns of it.
+pub(crate) fn inode_stat(tree: &Tree, inode: &Inode, client: u64, cap: ReplyCap) -> InodeStat {
     let [files, subdirs] = tree.counts(inode.ino);
     let sum = tree.statistics(inode.ino);
     InodeStat {
@@ -114,7 +117,7 @@ pub(crate) fn inode_stat(tree: &Tree, inode: &Inode, cap: ReplyCap) -> InodeStat
         atime: inode.atime,
         time_warp_seq: inode.time_warp_seq,
         size: inode.size,
-        max_size: max_size(inode),
+        max_size: max_size(inode, client),
         truncate_size: inode.truncation.size,
         truncate_seq: inode.truncation.seq,
         mode: inode.mode,
@@ -155,9 +158,19 @@ pub(crate) fn inode_bytes(inode: &Inode) -> usize {
     NUMBERS + inode.symlink.len() + xattrs + encryption + layout
 }
 
-/// Size up to which clients may write a file.
-pub(crate) fn max_size(inode: &Inode) -> u64 {
-    inode.write_ranges.values().map(|range| range.end).max().unwrap_or(0)
+/// Size up to which a client may write a file: the end of its own range, since that of another one ends with
+/// its writer.
+pub(crate) fn max_size(inode: &Inode, client: u64) -> u64 {
+    inode.write_ranges.get(&client).map_or(0, |range| range.end)
+}
+
+/// Greatest size that a client can have written without a lie. A client may flush what it wrote after its
+/// range has ended, of which the inode keeps the last object, not the last byte.
+pub(crate) fn written_max(inode: &Inode) -> u64 {
+    let ranges = inode.write_ranges.values().map(|range| range.end);
+    let end = ranges.fold(inode.size.max(inode.truncation.data_end), u64::max);
+    let objects = inode.layout.as_ref().map_or(0, FileLayout::period_bytes).max(1);
+    end.max(1).checked_next_multiple_of(objects).unwrap_or(u64::MAX)
 }
 
 /// A dentry that the client may use for a time, as it may not cache the directory's entries.

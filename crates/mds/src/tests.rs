@@ -152,7 +152,8 @@ impl World {
         change: impl FnOnce(&mut ClientCaps),
     ) -> ClientCaps {
         assert_eq!(asked.op, CapOp::REVOKE);
-        let mut answer = ClientCaps { op: CapOp::UPDATE, ..asked.clone() };
+        // The greatest size in a message of a client is one that it asks for.
+        let mut answer = ClientCaps { op: CapOp::UPDATE, max_size: 0, ..asked.clone() };
         change(&mut answer);
         self.send(client, &answer.encode(0).with_tid(77));
         asked

@@ -40,9 +40,9 @@ use std::collections::BTreeSet;
 pub const INCREMENTALS_KEPT: usize = 500;
 /// Upper bound of OSD ids; the map has a slot for each.
 pub const OSD_ID_MAX: i32 = 10_000;
-/// Number of entries of the blocklist from which on clients without `osd rw` (`profile rbd`) cannot add any:
-/// exceeds the client instances that are fenced within an hour when a large site fails. Every OSD map
-/// contains all entries.
+/// Number of entries of the blocklist from which on clients without `osd rw` (`profile rbd`) cannot add any,
+/// but metadata servers can: exceeds the client instances that are fenced within an hour when a large site
+/// fails. Every OSD map contains all entries.
 pub const BLOCKLIST_LIMITED_MAX: usize = 16_384;
 /// Bound of the entries of the cluster log.
 pub const LOG_ENTRIES_KEPT: usize = 1000;

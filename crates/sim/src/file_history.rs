@@ -62,8 +62,7 @@ pub struct FileHistory {
     /// Files that each life has open.
     open: BTreeMap<ActorId, Vec<u64>>,
     values: u64,
-    has_snapshots: bool,
-    has_quotas: bool,
+    shape: Option<FileSystem>,
     known: Known,
     /// Searches for an order that exceeded their bound.
     undecided: usize,
@@ -78,8 +77,7 @@ impl FileHistory {
             losses: Vec::new(),
             open: BTreeMap::new(),
             values: 0,
-            has_snapshots: shape.is_some_and(|shape| shape.has_snapshots),
-            has_quotas: shape.is_some_and(|shape| shape.has_quotas),
+            shape,
             known: Known::default(),
             undecided: 0,
         }
@@ -149,17 +147,23 @@ impl FileHistory {
         self.open.remove(&actor);
     }
 
+    /// A read of the whole content of a file.
+    pub fn read_all(&self, ino: u64) -> Call {
+        read_all(self.shape, ino)
+    }
+
     /// The next call of a client.
     pub fn next(&mut self, actor: ActorId) -> Call {
         let open = self.open.get(&actor).cloned().unwrap_or_default();
+        let shape = self.shape;
         let p = &mut self.prng;
         if p.chance(1, 30) {
             return Call::Sync;
         }
-        if self.has_snapshots && p.chance(1, SNAPSHOTS_ONE_IN) {
+        if shape.is_some_and(|shape| shape.has_snapshots) && p.chance(1, SNAPSHOTS_ONE_IN) {
             return self.known.draw(p);
         }
-        if self.has_quotas && p.chance(1, QUOTAS_ONE_IN) {
+        if shape.is_some_and(|shape| shape.has_quotas) && p.chance(1, QUOTAS_ONE_IN) {
             return draw_quota(p);
         }
         if !open.is_empty() && p.chance(3, 5) {
@@ -168,9 +172,10 @@ impl FileHistory {
                 0..4 => {
                     self.values += 1;
                     let length = 16 * (1 + p.below(FILE_BYTES_MAX as u64 / 16));
-                    Call::Write { ino, offset: 0, data: value(self.values, length as usize) }
+                    let offset = start_of(shape, ino);
+                    Call::Write { ino, offset, data: value(self.values, length as usize) }
                 }
-                4..7 => read_all(ino),
+                4..7 => read_all(shape, ino),
                 7..9 => Call::Fsync(ino),
                 _ => Call::Close(ino),
             };
@@ -191,9 +196,13 @@ impl FileHistory {
     }
 }
 
-/// A read of a whole file.
-pub fn read_all(ino: u64) -> Call {
-    Call::Read { ino, offset: 0, length: 2 * FILE_BYTES_MAX as u64 }
+fn start_of(shape: Option<FileSystem>, ino: u64) -> u64 {
+    shape.map_or(0, |shape| shape.start_of(ino))
+}
+
+/// A read of the whole content of a file.
+fn read_all(shape: Option<FileSystem>, ino: u64) -> Call {
+    Call::Read { ino, offset: start_of(shape, ino), length: 2 * FILE_BYTES_MAX as u64 }
 }
 
 /// Content that says which write it is from.

@@ -7,8 +7,10 @@ use stdx::Prng;
 pub const PERCENT_USUAL: u64 = 25;
 /// Separates its draws from all others.
 pub const SALT: u64 = 0xf11e_5eed_0007;
-/// Most bytes of a write. Each begins at the start of the file.
+/// Most bytes of a write. Each begins at the place where the file has its content.
 pub const FILE_BYTES_MAX: usize = 128;
+/// Places of the content, by inode: clients ask for the right to write so far.
+const STARTS: [u64; 4] = [0, 0, 24 << 20, 100 << 20];
 const DIRECTORIES: [&str; 2] = ["a", "b"];
 const NAMES: u64 = 3;
 
@@ -29,6 +31,8 @@ pub struct FileSystem {
     pub has_quotas: bool,
     /// Clients take, read and remove snapshots of directories.
     pub has_snapshots: bool,
+    /// The metadata pool is full for a while at the end.
+    pub has_full_pool: bool,
 }
 
 /// The file system of a seed, if it has one.
@@ -44,16 +48,27 @@ pub fn draw(seed: u64, percent: u64) -> Option<FileSystem> {
         reconnect_ms: *p.choose(&[2_000, 2_000, 8_000, 60_000]),
         has_snapshots: p.chance(2, 3),
         has_quotas: p.chance(1, 3),
+        has_full_pool: p.chance(1, 4),
     })
 }
 
 /// Special traits of a seed with a file system, or without one.
-pub fn traits(shape: Option<FileSystem>) -> [(&'static str, bool); 3] {
+pub fn traits(shape: Option<FileSystem>) -> [(&'static str, bool); 4] {
     [
         ("a file system", shape.is_some()),
         ("quotas of directories", shape.is_some_and(|shape| shape.has_quotas)),
         ("snapshots of directories", shape.is_some_and(|shape| shape.has_snapshots)),
+        ("a full metadata pool", shape.is_some_and(|shape| shape.has_full_pool)),
     ]
+}
+
+impl FileSystem {
+    /// Where a file has its content, in bytes from its beginning. Bounds of quotas are far smaller, and a
+    /// look into a snapshot reads a file from its first byte.
+    pub fn start_of(&self, ino: u64) -> u64 {
+        let is_far = !self.has_quotas && !self.has_snapshots;
+        if is_far { STARTS[ino as usize % STARTS.len()] } else { 0 }
+    }
 }
 
 /// All paths of files that users use.

@@ -3,7 +3,9 @@
 pub(crate) mod admin;
 pub(crate) mod boot;
 pub(crate) mod clean;
+mod file_calls;
 mod filing;
+mod full_pool;
 mod looking;
 pub(crate) mod repairs;
 mod restored;

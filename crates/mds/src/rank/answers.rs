@@ -80,9 +80,9 @@ impl Rank {
         own.unwrap_or_else(default)
     }
 
-    fn inode_without_cap(&self, ino: Ino) -> Option<InodeStat> {
+    fn inode_without_cap(&self, ino: Ino, client: u64) -> Option<InodeStat> {
         let cap = ReplyCap { is_auth: true, ..ReplyCap::default() };
-        Some(inode_stat(&self.tree, self.tree.get(ino)?, cap))
+        Some(inode_stat(&self.tree, self.tree.get(ino)?, client, cap))
     }
 
     fn dentry(&mut self, client: u64, entry: &(Ino, Bytes)) -> Option<ReplyDentry> {
@@ -117,7 +117,7 @@ impl Rank {
             let is_here = realms::realm_of(&self.tree, entry.ino) == realm;
             let inode = match is_here {
                 true => self.inode(entry.ino, client, CapBits::NONE),
-                false => self.inode_without_cap(entry.ino),
+                false => self.inode_without_cap(entry.ino, client),
             };
             let Some(inode) = inode else { continue };
             entries.push(DirectoryEntry { name, lease: no_lease(entry.is_primary), inode });

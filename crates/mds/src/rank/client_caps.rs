@@ -4,7 +4,7 @@ use super::{Rank, Waiting, asynchronous, evictions, quotas, realms, snapshots};
 use crate::caps;
 use crate::cuts::Cut;
 use crate::plan::Plan;
-use crate::replies::{inode_stat, max_size};
+use crate::replies::{inode_stat, max_size, written_max};
 use bytes::Bytes;
 use engine::Message;
 use fscaps::{Notice, Output, RequestId};
@@ -126,7 +126,7 @@ impl Rank {
         // has written.
         let size_max = match dirty.contains(CapBits::FILE_EXCL) {
             true => self.map.max_file_size,
-            false => max_size(inode),
+            false => written_max(inode),
         };
         let file = FlushedFile {
             size: message.size.min(size_max.max(inode.size)),
@@ -183,11 +183,13 @@ impl Rank {
         }
         // Objects up to the end of a range are looked for when the file is removed.
         let wanted = message.max_size.min(self.map.max_file_size);
-        if wanted > max_size(inode) {
+        let id = caps::inode_id(ino);
+        if wanted > max_size(inode, client) {
             let layout = inode.layout.clone().unwrap_or_default();
-            let unit = caps::unit_of(&layout);
-            let ino = caps::inode_id(ino);
-            self.caps.handle_size(ino, client, inode.size, wanted, unit);
+            self.caps.handle_size(id, client, inode.size, wanted, caps::unit_of(&layout));
+        } else if wanted != 0 {
+            // The client may not know its range, and would wait for an answer.
+            self.caps.repeat(id, client);
         }
     }
 
@@ -445,7 +447,7 @@ impl Rank {
     }
 
     fn notice_message(&self, notice: &Notice, inode: &Inode) -> ClientCaps {
-        let stat = inode_stat(&self.tree, inode, ReplyCap::default());
+        let stat = inode_stat(&self.tree, inode, notice.client, ReplyCap::default());
         ClientCaps {
             op: notice.op,
             ino: notice.ino.0,

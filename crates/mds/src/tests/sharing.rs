@@ -246,3 +246,67 @@ fn a_request_that_waits_for_another_client_is_shown_to_administrators() {
     assert_eq!(shown::operations(&world.rank, world.now, false)["num_ops"], 0);
     assert_eq!(shown::counters(&world.rank)["mds"]["reply"], 2);
 }
+
+/// Two clients write a file of which the first may write 200 MB; returns what the second one knows of it.
+fn two_writers_with_a_far_range(world: &mut World) -> (InodeStat, InodeStat) {
+    let one = world.create(1, "file");
+    let two = world.create(2, "file");
+    let asked = world.take_about(1, one.ino);
+    world.answer(1, asked, |answer| {
+        answer.wanted = one.cap.wanted;
+        answer.max_size = 100 << 20;
+    });
+    let ranges = &world.rank.tree().get(namespace::Ino(one.ino)).unwrap().write_ranges;
+    assert!(ranges[&1].end >= 100 << 20 && ranges[&2].end == 4 << 20, "{ranges:?}");
+    (one, two)
+}
+
+/// A message of a client that gives nothing back.
+fn update_of(stat: &InodeStat, asked: &ClientCaps) -> ClientCaps {
+    ClientCaps {
+        op: CapOp::UPDATE,
+        ino: stat.ino,
+        cap_id: asked.cap_id,
+        seq: asked.seq,
+        issue_seq: asked.issue_seq,
+        caps: asked.caps,
+        wanted: stat.cap.wanted,
+        truncate_seq: 1,
+        ..ClientCaps::default()
+    }
+}
+
+#[test]
+fn a_writer_knows_its_own_range_and_is_answered_when_it_asks_for_more() {
+    let mut world = World::new(&[1, 2]);
+    let (_, two) = two_writers_with_a_far_range(&mut world);
+    let known = world.take_about(2, two.ino);
+    assert!(known.caps.contains(CapBits::FILE_WRITE));
+    assert_eq!(known.max_size, 4 << 20, "the range of the other one ends with its writer");
+    let asks = ClientCaps { max_size: 10 << 20, ..update_of(&two, &known) };
+    for time in ["first", "second"] {
+        world.send(2, &asks.encode(0));
+        let granted = world.take_about(2, two.ino);
+        assert_eq!((granted.op, granted.max_size), (CapOp::GRANT, 24 << 20), "{time}");
+    }
+}
+
+#[test]
+fn a_size_that_was_written_within_a_range_stays_when_the_range_has_ended() {
+    let mut world = World::new(&[1, 2]);
+    let (one, two) = two_writers_with_a_far_range(&mut world);
+    let known = world.take_about(2, two.ino);
+    let told = std::iter::from_fn(|| world.try_take::<ClientCaps>(1)).map(|(_, told)| told);
+    let told = told.max_by_key(|told| told.seq).expect("it is told its range");
+    let closed = ClientCaps { caps: CapBits::PIN, wanted: CapBits::NONE, ..update_of(&one, &told) };
+    world.send(1, &closed.encode(0));
+    let ranges = |world: &World| {
+        world.rank.tree().get(namespace::Ino(one.ino)).unwrap().write_ranges.clone()
+    };
+    assert!(!ranges(&world).contains_key(&1));
+    let flush =
+        ClientCaps { size: 90 << 20, dirty: CapBits::FILE_WRITE, ..update_of(&two, &known) };
+    world.send(2, &flush.encode(0));
+    let inode = world.rank.tree().get(namespace::Ino(two.ino)).unwrap();
+    assert_eq!(inode.size, 90 << 20);
+}

@@ -11,7 +11,7 @@ use fsclient::{Answer, Call, Outcome};
 use std::collections::BTreeSet;
 use types::Errno;
 
-/// Access to a file from its first byte.
+/// Access to a file from the place of its content.
 #[derive(Debug, Clone)]
 enum Access {
     Write(Bytes),

@@ -165,8 +165,8 @@ fn brief(completed: Option<&(Time, Outcome)>) -> String {
 
 fn step<'a>(entry: &'a Entry, lost: &[Lost]) -> Option<Step<&'a Entry>> {
     let is_change = is_change(&entry.call);
-    if matches!(entry.completed, Some((_, Err(Errno::DQUOT)))) {
-        // The client has refused it.
+    if matches!(entry.completed, Some((_, Err(Errno::DQUOT | Errno::NOSPC)))) {
+        // It was refused for a reason that names do not show.
         return None;
     }
     let is_look =

@@ -2,11 +2,12 @@
 
 use super::admin::{BOOT_LIMIT, command, command_output};
 use super::clean::LIVENESS_LIMIT;
+use super::file_calls::{ATTEMPTS, META_POOL, last_call, succeeds};
+use super::full_pool;
 use crate::check::{file_contents, file_rows, tree};
 use crate::commands::create_pool_command;
 use crate::events::{run_for, run_until};
 use crate::fault::Fault;
-use crate::file_history::read_all;
 use crate::file_load;
 use crate::file_snapshots::{self, PART};
 use crate::files::{all_directories, all_files, below};
@@ -15,15 +16,13 @@ use crate::node::NodeId;
 use crate::world::World;
 use auth::Keyring;
 use engine::Duration;
-use fsclient::{Answer, Call, Outcome};
+use fsclient::{Answer, Call};
 use types::Errno;
 
-const POOLS: [&str; 2] = ["fs.meta", "fs.data"];
+const POOLS: [&str; 2] = [META_POOL, "fs.data"];
 const GROUPS: u32 = 4;
 /// In this time all clients know of the use of a quota.
 const QUOTA_TOLD: Duration = Duration::from_secs(3);
-/// Attempts of a call in a healed cluster: a session may be lost once more.
-const ATTEMPTS: usize = 3;
 
 /// Makes the file system, and waits until it is served.
 pub(crate) fn prepare(world: &mut World) -> Result<(), String> {
@@ -89,6 +88,7 @@ pub(crate) fn finish(world: &mut World) -> Result<(), String> {
         read_file(world, reader, &path)?;
     }
     finish_quotas(world)?;
+    full_pool::finish(world)?;
     finish_snapshots(world, reader)?;
     file_rows::check(world, POOLS[0])?;
     let (entries, losses) = (world.records.files.entries(), world.records.files.losses());
@@ -135,14 +135,6 @@ fn finish_quotas(world: &mut World) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// A call that must succeed. One that is made again may find that it was executed.
-fn succeeds(world: &mut World, node: NodeId, call: &Call) -> Result<(), String> {
-    match last_call(world, node, call)? {
-        Ok(_) | Err(Errno::EXIST) => Ok(()),
-        Err(errno) => Err(format!("{call:?}: {errno}")),
-    }
 }
 
 /// Reads what all snapshots show, twice, and removes them. Nothing of them is left.
@@ -201,7 +193,8 @@ fn read_file(world: &mut World, reader: NodeId, path: &str) -> Result<(), String
     for _ in 0..ATTEMPTS {
         let opened = last_call(world, reader, &Call::Open(path.to_owned()))?;
         let Ok(Answer::Inode(stat)) = opened else { return Ok(()) };
-        let is_read = last_call(world, reader, &read_all(stat.ino)).is_ok_and(|read| read.is_ok());
+        let read = world.records.files.read_all(stat.ino);
+        let is_read = last_call(world, reader, &read).is_ok_and(|read| read.is_ok());
         if is_read && last_call(world, reader, &Call::Close(stat.ino))?.is_ok() {
             return Ok(());
         }
@@ -209,27 +202,4 @@ fn read_file(world: &mut World, reader: NodeId, path: &str) -> Result<(), String
         run_for(world, Duration::from_secs(2));
     }
     Err(format!("{path} cannot be read in a healed cluster"))
-}
-
-/// A call in a healed cluster.
-fn last_call(world: &mut World, node: NodeId, call: &Call) -> Result<Outcome, String> {
-    for _ in 0..ATTEMPTS {
-        let Some(index) = file_load::call(world, node, call.clone()) else {
-            run_for(world, Duration::from_secs(2));
-            continue;
-        };
-        let is_answered =
-            |world: &mut World| world.records.files.entries()[index].completed.is_some();
-        if !run_until(world, LIVENESS_LIMIT, is_answered) {
-            let client = world.nodes.process(node).as_file_client();
-            let client = client.and_then(|client| client.daemon()).map(|client| client.describe());
-            return Err(format!("{call:?} is never answered: {client:?}"));
-        }
-        let completed = world.records.files.entries()[index].completed.clone();
-        let (_, outcome) = completed.expect("it is answered");
-        if outcome != Err(Errno::IO) {
-            return Ok(outcome);
-        }
-    }
-    Err(format!("{call:?} fails in a healed cluster"))
 }
