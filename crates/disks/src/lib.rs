@@ -28,4 +28,4 @@ pub use disk::{Disk, DiskOptions, default_memory, disk_facts};
 pub use format::{Preparation, format, free_space, prepare};
 pub use kind::{StoreKind, kind_of, remember_kind};
 pub use offline::{OfflineStore, request_once};
-pub use transfer::{BlockingStore, Content, contents, export, import, usage};
+pub use transfer::{BlockingStore, Content, Existing, contents, export, import, usage};
