@@ -42,19 +42,28 @@ pub struct Preparation {
     pub wipe: bool,
 }
 
-/// Opens the devices for a new store in an OSD's directory, and makes sure that nothing is lost.
+/// Opens the devices for a new store in an OSD's directory, and makes sure that nothing on them is lost.
+/// The caller has made sure that the directory may be taken ([`crate::begin_creation`]).
 pub fn prepare(directory: &Path, preparation: &Preparation) -> Result<StoreDevices> {
     let Preparation { main, fast, bytes, wipe } = preparation;
     let main = match main {
         Some(path) => adopt(path, &main_path(directory), *bytes, *wipe)?,
         None => create_anew(&main_path(directory), *bytes)?,
     };
-    let fast = fast.as_deref();
-    let fast = fast.map(|path| adopt(path, &fast_path(directory), FAST_FILE_LEN, *wipe));
-    Ok(StoreDevices { main, fast: fast.transpose()? })
+    let link = fast_path(directory);
+    let fast = match fast {
+        Some(path) => Some(adopt(path, &link, FAST_FILE_LEN, *wipe)?),
+        None => {
+            // Of the store that was there before: it would be taken for this one's.
+            remove_if_there(&link)?;
+            None
+        }
+    };
+    Ok(StoreDevices { main, fast })
 }
 
-/// A file that is the store's alone. One that is there is left from a creation that did not end.
+/// A file that is the store's alone. One that is there is not needed, or left from a creation that did
+/// not end.
 fn create_anew(path: &Path, bytes: u64) -> Result<OpenDevice> {
     remove_if_there(path)?;
     OpenDevice::new(DiskFile::create(path, whole_blocks(bytes))?)

@@ -4,13 +4,13 @@ use crate::offline::OfflineStore;
 use crate::stream::{Frame, StreamReader, StreamWriter};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use store::{
     Change, Collection, ObjectMeta, OmapPage, Outcome, ReadData, RequestKind, StoreError,
-    Transaction, Usage, VERSION_MAX,
+    Transaction, Usage,
 };
-use types::{EVersion, HObject, PoolId};
+use types::{HObject, PoolId};
 
 /// Bytes of data, and of omap pairs, that are read at once.
 const PAGE_LEN: u64 = 1 << 20;
@@ -19,6 +19,9 @@ const LIST_ENTRIES: usize = 1024;
 /// Changes that are committed together when importing, in number and in bytes.
 const COMMIT_CHANGES: usize = 1024;
 const COMMIT_LEN: u64 = 4 << 20;
+/// Bytes of a group's own object that are committed at once, when all else of it is: all that a group
+/// loads has room there. Pairs behind these are committed before.
+const GROUP_LEN_MAX: u64 = 8 << 20;
 
 /// A store that is asked one thing at a time.
 pub trait BlockingStore {
@@ -65,17 +68,38 @@ pub fn export<S: BlockingStore>(
     Ok(objects)
 }
 
-/// Takes over what a stream has. Objects of the same name are replaced, others stay. Held changes of the
-/// collections in the stream are replaced by those of the stream. Tells how many objects.
-pub fn import<S: BlockingStore>(store: &mut S, input: impl Read) -> Result<u64> {
+/// The treatment of a collection of the stream that the store has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// The import ends there.
+    Refused,
+    /// All that the collection holds is removed before.
+    Replaced,
+}
+
+/// Takes over what a stream has. Tells how many objects.
+///
+/// The object without a name, in which a group keeps its log, comes last of its collection. So a group
+/// whose import was interrupted claims nothing: its objects are compared with those of other OSDs.
+///
+/// # Errors
+///
+/// Fails at a collection that exists, unless those are replaced, and if the stream is damaged or cut off.
+pub fn import<S: BlockingStore>(
+    store: &mut S,
+    input: impl Read,
+    existing: Existing,
+) -> Result<u64> {
     let mut reader = StreamReader::new(input)?;
-    let mut import = Import { store, pending: Transaction::new(), at: None, objects: 0 };
+    let known = chosen(store, None)?.into_iter().collect();
+    let (pending, last) = (Transaction::new(), Transaction::new());
+    let mut import = Import { store, existing, known, pending, last, at: None, objects: 0 };
     loop {
         match reader.read()? {
             Frame::End { objects } => {
-                import.commit()?;
                 let found = import.objects;
                 ensure!(found == objects, "the stream has {found} objects; its end says {objects}");
+                import.end_collection()?;
                 return Ok(objects);
             }
             frame => import.take(frame)?,
@@ -223,7 +247,12 @@ fn export_omap<S: BlockingStore>(
 
 struct Import<'a, S> {
     store: &'a mut S,
+    existing: Existing,
+    /// Collections that the store has.
+    known: BTreeSet<Collection>,
     pending: Transaction,
+    /// Changes of the object without a name, which end its collection.
+    last: Transaction,
     at: Option<(Collection, Option<HObject>)>,
     objects: u64,
 }
@@ -231,13 +260,7 @@ struct Import<'a, S> {
 impl<S: BlockingStore> Import<'_, S> {
     fn take(&mut self, frame: Frame) -> Result<()> {
         match frame {
-            Frame::Collection(collection) => {
-                self.at = Some((collection, None));
-                self.pending.push(collection, Change::CreateCollection);
-                // They would be settled over objects that are replaced now.
-                let (from, through) = (EVersion::ZERO, VERSION_MAX);
-                self.pending.push(collection, Change::Drop { from, through });
-            }
+            Frame::Collection(collection) => self.begin_collection(collection)?,
             Frame::Object { name, size, attrs } => self.begin_object(name, size, attrs)?,
             Frame::Data { offset, data } => {
                 self.change(|object| Change::Write { object, offset, data })?;
@@ -260,6 +283,29 @@ impl<S: BlockingStore> Import<'_, S> {
         Ok(())
     }
 
+    fn begin_collection(&mut self, collection: Collection) -> Result<()> {
+        self.end_collection()?;
+        if !self.known.insert(collection) {
+            ensure!(
+                self.existing == Existing::Replaced,
+                "the store has {collection} already, complete or of an import that was interrupted; to replace it \
+                 by that of the stream, say --replace"
+            );
+            self.pending.push(collection, Change::RemoveCollection);
+            self.commit()?;
+        }
+        self.at = Some((collection, None));
+        self.pending.push(collection, Change::CreateCollection);
+        Ok(())
+    }
+
+    /// All but the object without a name is durable before that.
+    fn end_collection(&mut self) -> Result<()> {
+        self.commit()?;
+        self.pending = std::mem::take(&mut self.last);
+        self.commit()
+    }
+
     fn begin_object(
         &mut self,
         name: HObject,
@@ -269,7 +315,6 @@ impl<S: BlockingStore> Import<'_, S> {
         let (_, current) = self.at.as_mut().context("an object before its collection")?;
         *current = Some(name);
         self.objects += 1;
-        self.change(|object| Change::Remove { object })?;
         self.change(|object| Change::Truncate { object, size })?;
         if attrs.is_empty() {
             return Ok(());
@@ -281,7 +326,9 @@ impl<S: BlockingStore> Import<'_, S> {
         let Some((collection, Some(object))) = &self.at else {
             anyhow::bail!("data before its object");
         };
-        self.pending.push(*collection, change(object.clone()));
+        let is_last = object.name.is_empty() && self.last.bytes_added() < GROUP_LEN_MAX;
+        let transaction = if is_last { &mut self.last } else { &mut self.pending };
+        transaction.push(*collection, change(object.clone()));
         Ok(())
     }
 

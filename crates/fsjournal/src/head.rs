@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_head_that_demands_an_unknown_feature_is_of_a_newer_program() {
-        let object = seal(MAGIC, |w| w.versioned(VERSION, VERSION, |w| w.u64(1)));
+        let object = seal(MAGIC, |w| w.versioned(VERSION, VERSION, |w| w.u64(FEATURES + 1)));
         let error = Head::decode(&object).unwrap_err();
         assert!(error.is_newer(), "{error}");
     }

@@ -7,6 +7,7 @@ use machine::write_file;
 use rados::Credentials;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use types::{EntityAddrVec, EntityName, Uuid};
@@ -64,6 +65,12 @@ pub fn read<T>(path: &Path, made_by: &str, parse: impl Fn(&str) -> Result<T>) ->
     let text = fs::read_to_string(path)
         .with_context(|| format!("reading {}; `{made_by}` makes it", path.display()))?;
     parse(&text).with_context(|| format!("reading {}", path.display()))
+}
+
+/// Whether that file is not there, rather than unreadable or damaged.
+pub fn is_absent(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<io::Error>();
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::NotFound)
 }
 
 /// Makes it the directory of a daemon: from here on it can be started. The settings come last.

@@ -69,7 +69,7 @@ fn an_imported_store_is_what_was_exported() {
     let mut source = filled();
     let stream = exported(&mut source, None);
     let mut target = MemStore::new();
-    assert_eq!(import(&mut target, &stream[..]).unwrap(), 3);
+    assert_eq!(import(&mut target, &stream[..], Existing::Refused).unwrap(), 3);
     assert_eq!(exported(&mut target, None), stream);
     assert_eq!(contents(&mut target).unwrap(), contents(&mut source).unwrap());
     assert!(target.held().iter().eq(source.held().iter()) && target.held().iter().count() == 3);
@@ -78,20 +78,53 @@ fn an_imported_store_is_what_was_exported() {
 }
 
 #[test]
-fn an_import_replaces_objects_of_the_same_name_and_keeps_others() {
+fn a_collection_that_exists_is_refused_or_replaced_as_a_whole() {
     let mut source = filled();
     let stream = exported(&mut source, None);
+    let mut target = source.clone();
     let mut change = Transaction::new();
     let (at, data) = (collection(0), Bytes::from_static(b"other"));
     change.push(at, Change::Write { object: object("sparse"), offset: 0, data: data.clone() });
     change.push(at, Change::Write { object: object("new"), offset: 0, data });
-    source.request(RequestKind::Commit(change)).unwrap();
-    import(&mut source, &stream[..]).unwrap();
-    assert_eq!(source.held().iter().count(), 3, "the same ones as before");
-    assert_eq!(contents(&mut source).unwrap()[&at].objects, 2);
-    let read = RequestKind::Read { collection: at, object: object("sparse"), offset: 0, length: 5 };
-    let Outcome::Read(read) = source.request(read).unwrap() else { panic!() };
-    assert_eq!(&read.data[..], [0; 5]);
+    target.request(RequestKind::Commit(change)).unwrap();
+    let changed = target.clone();
+    let error = import(&mut target, &stream[..], Existing::Refused).unwrap_err().to_string();
+    assert!(error.contains("has 2.0 already") && error.contains("--replace"), "{error}");
+    assert!(target == changed, "nothing is touched");
+    import(&mut target, &stream[..], Existing::Replaced).unwrap();
+    assert!(exported(&mut target, None) == stream);
+}
+
+/// The object without a name says what the group has.
+#[test]
+fn a_group_whose_import_is_interrupted_claims_nothing() {
+    let mut source = filled();
+    let meta = HObject { pool: PoolId(2), ..HObject::default() };
+    let mut transaction = Transaction::new();
+    for number in 0..2 {
+        let pairs = numbered(40_000);
+        transaction.push(collection(number), Change::OmapSet { object: meta.clone(), pairs });
+    }
+    source.request(RequestKind::Commit(transaction)).unwrap();
+    let stream = exported(&mut source, None);
+    let mut target = MemStore::new();
+    assert_eq!(import(&mut target, &stream[..], Existing::Refused).unwrap(), 5);
+    assert!(exported(&mut target, None) == stream);
+    let claims = |store: &MemStore, number| {
+        let meta = store.object(collection(number), &meta);
+        meta.is_some_and(|meta| meta.omap.contains_key(&b"key 000000"[..]))
+    };
+    for cut in (1..20).map(|part| stream.len() * part / 20).chain([stream.len() - 1]) {
+        let mut target = MemStore::new();
+        import(&mut target, &stream[..cut], Existing::Refused).unwrap_err();
+        assert!(!claims(&target, 1), "cut at {cut}");
+        if claims(&target, 0) {
+            let [found, whole] = [&mut target, &mut source].map(|s| contents(s).unwrap());
+            assert_eq!(found[&collection(0)], whole[&collection(0)], "cut at {cut}");
+        }
+        import(&mut target, &stream[..], Existing::Replaced).unwrap();
+        assert!(exported(&mut target, None) == stream, "cut at {cut}");
+    }
 }
 
 /// Collections that were merged may hold two changes of one version.
@@ -113,7 +146,7 @@ fn held_changes_of_equal_versions_are_imported() {
     let stream = exported(&mut source, None);
     let mut target = MemStore::new();
     for _ in 0..2 {
-        import(&mut target, &stream[..]).unwrap();
+        import(&mut target, &stream[..], Existing::Replaced).unwrap();
         assert_eq!(target, source);
     }
 }
@@ -123,7 +156,7 @@ fn one_collection_is_exported_alone_and_an_absent_one_is_an_error() {
     let mut source = filled();
     let stream = exported(&mut source, Some(collection(1)));
     let mut target = MemStore::new();
-    assert_eq!(import(&mut target, &stream[..]).unwrap(), 2);
+    assert_eq!(import(&mut target, &stream[..], Existing::Refused).unwrap(), 2);
     assert_eq!(contents(&mut target).unwrap().len(), 1);
     let error = export(&mut source, Some(collection(5)), std::io::sink()).unwrap_err();
     assert_eq!(error.to_string(), "no collection 2.0s4");

@@ -49,6 +49,9 @@ pub enum StoreCommand {
     Import {
         #[command(flatten)]
         store: StorePath,
+        /// Remove what the store has of the file's placement groups, instead of refusing them
+        #[arg(long)]
+        replace: bool,
         /// `-` is standard input
         file: PathBuf,
     },

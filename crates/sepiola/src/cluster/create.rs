@@ -71,6 +71,8 @@ pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
     let mut keyring = made.keyring;
     keyring.entities.retain(|name, _| *name == admin);
     write_keyring(dir, &keyring.to_string())?;
+    // From here on, stores without a control store are those of a cluster that has lost it.
+    (0..osds as i32).try_for_each(|id| disks::end_creation(&dir.osd(id)))?;
     match args.etcd.etcd.is_empty() {
         true => embedded::initialise(&dir.control(), &made.transaction),
         false => initialise_etcd(dir, &args.etcd.options(), &made.transaction),
@@ -107,7 +109,10 @@ fn prepare_stores(dir: &DataDir, args: &UpArgs, osds: u32, cluster: Uuid) -> Res
     let mut prepared = Vec::new();
     for id in 0..osds as i32 {
         let path = dir.osd(id);
-        create_private(&path).with_context(|| format!("making {}", path.display()))?;
+        disks::begin_creation(&path, args.wipe)?;
+        if kind == StoreKind::Files {
+            disks::clear_directory(&path)?;
+        }
         disks::remember_kind(&path, kind)?;
         if kind == StoreKind::Block {
             let (main, fast) = (args.disks.get(id as usize), args.log_disks.get(id as usize));

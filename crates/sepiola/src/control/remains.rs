@@ -65,11 +65,6 @@ pub fn collect(args: &CollectArgs) -> Result<()> {
     Ok(())
 }
 
-fn is_absent(error: &anyhow::Error) -> bool {
-    let cause = error.downcast_ref::<std::io::Error>();
-    cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::NotFound)
-}
-
 impl Found {
     /// Takes in what an OSD's directory tells, and its store.
     pub fn look_into(&mut self, directory: &Path) -> Result<()> {
@@ -85,7 +80,7 @@ impl Found {
                 OsdId(settings.id)
             }
             // Of `sepiola up`, whose OSDs need no key, and have no settings.
-            Err(error) if is_absent(&error) => number_in(&directory).ok_or(error)?,
+            Err(error) if daemon_files::is_absent(&error) => number_in(&directory).ok_or(error)?,
             Err(error) => return Err(error),
         };
         self.osds.push(osd);

@@ -7,10 +7,9 @@ use crate::daemon_files;
 use anyhow::{Context, Result, bail};
 use auth::{CryptoKey, Entropy, KeyType};
 use disks::{Owner, Preparation, StoreKind, free_space};
-use machine::{create_private, hostname, random_bytes};
+use machine::{hostname, random_bytes};
 use rt::Clock;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use types::{EntityName, Uuid};
 
 /// The file of an OSD that has no disk, at most half of the free space.
@@ -68,27 +67,45 @@ pub fn check(args: &OsdStoreArgs) -> Result<()> {
     Ok(())
 }
 
-/// An empty store in a directory without an OSD.
+/// An empty store in a directory that is empty, or whose content is not needed.
 pub fn make_store(
     registry: &Registry,
     id: i32,
     directory: &Path,
     args: &OsdStoreArgs,
 ) -> Result<()> {
-    create_private(directory).with_context(|| format!("making {}", directory.display()))?;
-    if OsdSettings::load(directory).is_ok() && !args.wipe {
-        bail!("{} is an OSD's already; if it is not needed, say --wipe", directory.display());
+    if !args.wipe {
+        check_no_osd(directory)?;
     }
+    disks::begin_creation(directory, args.wipe)?;
     match args.kind {
         StoreKind::Block => {
             format_block(directory, Owner { cluster: registry.fsid, osd: id }, args)?;
         }
-        StoreKind::Files => clear_files(directory)?,
+        // It is made when it is first opened; one that is there would go on.
+        StoreKind::Files => disks::clear_directory(directory)?,
     }
     disks::remember_kind(directory, args.kind)
 }
 
-/// Makes it the directory of the OSD that was registered.
+/// Refuses a directory that is an OSD's, or may be one's: settings that cannot be read are not absent.
+fn check_no_osd(directory: &Path) -> Result<()> {
+    match OsdSettings::load(directory) {
+        Ok(settings) => bail!(
+            "{} is that of osd.{} already; if it is not needed, say --wipe",
+            directory.display(),
+            settings.id
+        ),
+        Err(error) if daemon_files::is_absent(&error) => Ok(()),
+        Err(error) => Err(error).with_context(|| {
+            let shown = directory.display();
+            format!("{shown} seems to be an OSD's; if it is not needed, say --wipe")
+        }),
+    }
+}
+
+/// Makes it the directory of the OSD that was registered. The store counts as created before the OSD can
+/// be started: one that can be started is never taken for one whose creation did not end.
 pub fn finish(
     registry: &Registry,
     id: i32,
@@ -104,6 +121,7 @@ pub fn finish(
         auth: registry.auth,
         monitors: registry.monitors.clone(),
     };
+    disks::end_creation(directory)?;
     directory::write(directory, &settings, &identity.key)
 }
 
@@ -121,15 +139,21 @@ fn format_block(directory: &Path, owner: Owner, args: &OsdStoreArgs) -> Result<(
         .with_context(|| format!("formatting the store of osd.{}", owner.osd))
 }
 
-/// A store of files is made when it is first opened; one that is there would go on.
-fn clear_files(directory: &Path) -> Result<()> {
-    let entries =
-        fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))?;
-    for entry in entries {
-        let path: PathBuf = entry?.path();
-        let removed =
-            if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        removed.with_context(|| format!("removing {}", path.display()))?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_directory_with_settings_that_do_not_parse_is_an_osds() {
+        let name = format!("sepiola-settings-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        check_no_osd(&directory).unwrap();
+        fs::create_dir_all(&directory).unwrap();
+        check_no_osd(&directory).unwrap();
+        fs::write(directory.join("osd.json"), "").unwrap();
+        let error = check_no_osd(&directory).unwrap_err().to_string();
+        assert!(error.contains("seems to be an OSD's"), "{error}");
+        fs::remove_dir_all(directory).unwrap();
     }
-    Ok(())
 }

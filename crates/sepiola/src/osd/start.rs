@@ -67,6 +67,7 @@ fn tell_monitors(identities: Vec<Config>, error: &anyhow::Error) {
 fn member(path: &Path, args: &OsdStartArgs) -> Result<OsdMember> {
     let directory = std::path::absolute(path)?;
     let settings = OsdSettings::load(&directory)?;
+    disks::check_created(&directory)?;
     let monitors = match &args.conf {
         Some(conf) => access::monitors(&access::read_conf(conf)?.mon_host)?,
         None => settings.monitors,

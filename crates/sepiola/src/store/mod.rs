@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail};
 use block::device::BLOCK;
 use bytes::Bytes;
 use disks::{
-    Content, OfflineStore, StoreDevices, StoreKind, contents, export, import, kind_of, usage,
+    Content, Existing, OfflineStore, StoreDevices, StoreKind, contents, export, import, kind_of,
+    usage,
 };
 use machine::private_file;
 use serde_json::{Value, json};
@@ -39,7 +40,10 @@ pub fn run(args: &StoreArgs) -> Result<()> {
             let only = collection.as_deref().map(parse_collection).transpose()?;
             check::dump(store, *part, only, object.clone())
         }
-        StoreCommand::Import { store, file } => import_from(store, file),
+        StoreCommand::Import { store, replace, file } => {
+            let existing = if *replace { Existing::Replaced } else { Existing::Refused };
+            import_from(store, file, existing)
+        }
         StoreCommand::Wipe { path, yes } => wipe(path, *yes),
     }
 }
@@ -59,13 +63,13 @@ fn export_to(args: &StorePath, file: &Path, only: Option<Collection>) -> Result<
     store.close()
 }
 
-fn import_from(args: &StorePath, file: &Path) -> Result<()> {
+fn import_from(args: &StorePath, file: &Path, existing: Existing) -> Result<()> {
     let input: Box<dyn Read> = match is_standard(file) {
         true => Box::new(io::stdin().lock()),
         false => Box::new(File::open(file).with_context(|| format!("opening {}", file.display()))?),
     };
     let mut store = open(args)?;
-    let objects = import(&mut store, BufReader::with_capacity(BUFFER_LEN, input))?;
+    let objects = import(&mut store, BufReader::with_capacity(BUFFER_LEN, input), existing)?;
     eprintln!("{objects} objects imported");
     store.close()
 }
