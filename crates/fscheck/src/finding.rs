@@ -184,6 +184,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Further findings that are not kept.
     pub more: u64,
+    /// A newer program wrote a part, by a finding that may not be kept.
+    newer: bool,
 }
 
 impl Report {
@@ -194,7 +196,7 @@ impl Report {
 
     /// Whether a newer program wrote a part, so that this one must not change anything.
     pub fn is_newer(&self) -> bool {
-        self.findings.iter().any(|finding| finding.problem == Problem::Newer)
+        self.newer
     }
 
     /// Whether no further finding is kept.
@@ -204,9 +206,33 @@ impl Report {
 
     /// Adds a finding, or counts it.
     pub(crate) fn add(&mut self, finding: Finding) {
+        self.newer |= finding.problem == Problem::Newer;
         match self.is_full() {
             true => self.more += 1,
             false => self.findings.push(finding),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_program_is_known_beyond_the_bound() {
+        let finding = |problem| Finding {
+            problem,
+            object: String::new(),
+            key: Bytes::new(),
+            ino: None,
+            path: None,
+            text: String::new(),
+            repair: None,
+        };
+        let mut report = Report::default();
+        (0..FINDINGS_MAX).for_each(|_| report.add(finding(Problem::Leftover)));
+        assert!(!report.is_newer());
+        report.add(finding(Problem::Newer));
+        assert!(report.is_newer() && report.more == 1);
     }
 }

@@ -238,6 +238,11 @@ impl Planned<'_> {
         let rank = self.checked.state.rank;
         let rows = self.changed.iter();
         self.plan.rows.extend(rows.map(|(key, row)| RowChange::of(key, rank, row.as_ref())));
+        // A row that does not decode goes, unless its key gets another one.
+        let place = |change: &RowChange| (change.object.clone(), change.key.clone());
+        let is_set = |change: &&RowChange| change.value.is_some();
+        let set: BTreeSet<_> = self.plan.rows.iter().filter(is_set).map(place).collect();
+        self.plan.rows.retain(|change| change.value.is_some() || !set.contains(&place(change)));
         // Inodes that are stored apart, then names, then all that goes.
         let is_entry = |change: &RowChange| {
             matches!(table_of(change.object.as_bytes(), rank), Table::Directory(_))

@@ -82,6 +82,9 @@ impl Run<'_> {
         let now = now();
         let plan = self.run(Procedure::new(move |steps| fsck::mend(steps, target, found, now)))?;
         let after = self.read()?.checked.report;
+        if after.more > 0 {
+            bail!("there is more than one repair takes at once");
+        }
         self.end(target)?;
         let changes = plan.rows.len() + plan.taken.len() + plan.removed.len();
         self.print(json!({

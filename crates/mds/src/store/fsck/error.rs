@@ -38,7 +38,7 @@ pub enum FsckError {
     Journal(#[from] Damage),
     /// Another repair has begun.
     #[error(
-        "a repair has begun and not ended; if it does not run any more, --resume begins it again"
+        "a repair has begun and not ended; once its process is certainly gone (also from a suspended host), --resume begins it again"
     )]
     InRepair,
     /// A server, or another repair, has the rank.

@@ -252,6 +252,14 @@ fn a_lost_root_is_made_anew() {
 }
 
 #[test]
+fn a_root_whose_row_does_not_decode_is_made_anew() {
+    let damage = |rows: &mut Rows<'_>, _: &BTreeMap<String, u64>| {
+        rows.put(&RowKey::Root(Ino::ROOT), Bytes::from_static(b"?"));
+    };
+    damaged(damage, &[Problem::Undecodable, Problem::NoRoot], &[], &[]);
+}
+
+#[test]
 fn a_file_that_is_stored_twice_keeps_both_names() {
     let damage = |rows: &mut Rows<'_>, paths: &BTreeMap<String, u64>| {
         let inode = rows.inode(&entry(paths["/d"], "one"));
