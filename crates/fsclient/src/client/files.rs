@@ -336,6 +336,8 @@ impl FsClient {
 
     /// Sends a message about an inode, with changes if there are any; returns whether it was sent.
     fn tell(&mut self, ino: u64, op: CapOp, max_size: u64, flags: u32) -> bool {
+        // Attributes as of a snapshot go first: a message may give back what the server waits for to show it.
+        snapshots::flush(self, ino);
         let (Some(conn), Some(inode)) = (self.session.claimed(), self.inodes.get_mut(&ino)) else {
             return false;
         };
