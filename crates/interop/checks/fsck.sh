@@ -37,6 +37,10 @@ mkdir "$one/d/.snap/before"; rm "$one/d/e/f30"
 contents "$one" >"$SCRATCH/before"; contents "$one/d/e" >"$SCRATCH/e"
 kept=$(printf %x "$(stat -c %i "$one/kept")"); d=$(printf %x "$(stat -c %i "$one/d")"); e=$(printf %x "$(stat -c %i "$one/d/e")")
 sync "$one"; umount "$one"
+# The client's process gives back what it has behind the unmount, and changes rows by that.
+no_session() { [ "$(ceph tell mds.a session ls 2>/dev/null | tr -d ' \n')" = "[]" ]; }
+for _ in $(seq 100); do if no_session; then break; fi; sleep 0.1; done
+no_session || fail "the client's session does not end"
 ceph tell mds.a flush journal >/dev/null 2>&1
 
 # While it is served.
