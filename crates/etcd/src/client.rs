@@ -152,7 +152,9 @@ impl Client {
                 Ok(()) => self.attempt(member, path, request, time).await,
                 Err(status) => Err(status),
             };
-            answer.as_ref().err().inspect(|status| failed(status));
+            if let Err(status) = &answer {
+                failed(status);
+            }
             match answer {
                 Err(status) if is_passing(&status) => {
                     tracing::debug!(path, %status, "a member of etcd failed");

@@ -81,6 +81,11 @@ pub struct MdsMap {
 }
 
 impl MdsMap {
+    /// Servers with a rank, by rank.
+    pub fn ranked(&self) -> impl Iterator<Item = &MdsInfo> {
+        self.up.values().filter_map(|gid| self.mds_info.get(gid))
+    }
+
     /// Flag: no server may take a rank.
     pub const NOT_JOINABLE: u32 = 1 << 0;
     /// Flag: snapshots are allowed.

@@ -285,6 +285,7 @@ impl Mds {
         let Some(rank) = self.rank.as_mut().filter(|_| self.beacons.may_answer(now)) else {
             return;
         };
+        rank.set_now(now);
         while let Some((client, message)) = rank.poll_output() {
             // The newest connection of a client is the one that it uses.
             let conn = self.clients.iter().rev().find(|(_, peer)| peer.client == client);

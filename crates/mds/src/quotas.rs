@@ -51,7 +51,7 @@ impl Quotas {
         std::mem::take(&mut self.fresh)
     }
 
-    /// Little is left of a directory's quota, or not; whether that is so since now.
+    /// Little is left of a directory's quota, or not; returns whether it has just become so.
     pub fn set_near(&mut self, ino: Ino, is_near: bool) -> bool {
         match is_near {
             true => self.near.insert(ino),

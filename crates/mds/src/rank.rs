@@ -72,7 +72,7 @@ struct MapValues {
     /// Most bytes of a file.
     max_file_size: u64,
     /// Whether clients may unlink asynchronously.
-    unlinks_ahead: bool,
+    asynchronous_unlinks: bool,
     /// Requests that wait for maps which their clients have already.
     behind: BTreeSet<RequestId>,
 }
@@ -161,7 +161,7 @@ impl Rank {
                 layout: FileLayout::simple(data_pool),
                 pools: DataPools::default(),
                 max_file_size: MdsMap::default().max_file_size,
-                unlinks_ahead: true,
+                asynchronous_unlinks: true,
                 behind: BTreeSet::new(),
             },
             log: Log::default(),
@@ -211,12 +211,17 @@ impl Rank {
     /// Whether clients may unlink asynchronously, by the capabilities that they get from now on. They may
     /// until this is called.
     pub fn set_asynchronous_unlinks(&mut self, may: bool) {
-        self.map.unlinks_ahead = may;
+        self.map.asynchronous_unlinks = may;
     }
 
     /// Times of the map for clients that are not heard of. Clients renew their sessions by the first of them.
     pub fn set_session_times(&mut self, timeout: Duration, autoclose: Duration) {
         self.caps.set_session_times(timeout, autoclose);
+    }
+
+    /// Sets the time at which messages are sent: they may have waited until something was durable.
+    pub(crate) fn set_now(&mut self, now: Time) {
+        self.now = self.now.max(now);
     }
 
     /// The next message and the client that it is for. A client sees nothing that a crash could undo, but for
@@ -534,7 +539,7 @@ impl Rank {
         let opened = wanted.contains(CapBits::FILE_WRITE);
         let allowed = self.permissions.allowed(&self.tree, client, ino, held, opened);
         let is_directory = || self.tree.get(ino).is_some_and(Inode::is_directory);
-        match self.map.unlinks_ahead || !is_directory() {
+        match self.map.asynchronous_unlinks || !is_directory() {
             true => allowed,
             false => allowed - CapBits::FILE_READ,
         }

@@ -169,8 +169,8 @@ pub(crate) fn max_size(inode: &Inode, client: u64) -> u64 {
 pub(crate) fn written_max(inode: &Inode) -> u64 {
     let ranges = inode.write_ranges.values().map(|range| range.end);
     let end = ranges.fold(inode.size.max(inode.truncation.data_end), u64::max);
-    let objects = inode.layout.as_ref().map_or(0, FileLayout::period_bytes).max(1);
-    end.max(1).checked_next_multiple_of(objects).unwrap_or(u64::MAX)
+    let period = inode.layout.as_ref().map_or(0, FileLayout::period_bytes).max(1);
+    end.max(1).checked_next_multiple_of(period).unwrap_or(u64::MAX)
 }
 
 /// A dentry that the client may use for a time, as it may not cache the directory's entries.

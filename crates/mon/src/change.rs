@@ -251,19 +251,28 @@ impl Change {
         self.clock(state);
     }
 
+    /// Stores a reading if the blocklist gets new entries, which expire by it. It may note something, so it
+    /// is called before notes are taken.
+    pub fn stamp_new_entries(&mut self, state: &State) {
+        let is_new = |map: &Incremental| {
+            !(map.new_blocklist.is_empty() && map.new_range_blocklist.is_empty())
+        };
+        if self.incremental.as_ref().is_some_and(is_new) {
+            self.stamp_clock(state);
+        }
+    }
+
     /// The reading of the leader's clock that this change stores: one for all of its entries.
     fn clock(&mut self, state: &State) -> &mut LeaderClock {
         let known = state.members.clock.as_ref();
         if let Some(known) = known.filter(|known| self.clock.is_none() && known.is_ahead(self.now))
         {
             let seconds = known.age(self.now).as_secs();
-            self.note(
-                3,
-                format!(
-                    "the blocklist is put off by {seconds} s: monitors were away for so long, or the clock of this \
-                     one is ahead of the clock of the one that led before"
-                ),
+            let text = format!(
+                "the expiry of all blocklist entries is postponed by {seconds} s: no monitor was running for so \
+                 long, or this monitor's clock is ahead of the former leader's; check NTP ('ceph time-sync-status')"
             );
+            self.note(3, text);
         }
         let first = || LeaderClock { shows: self.now.as_nanos(), ..LeaderClock::default() };
         let next = || known.map_or_else(first, |known| known.next(self.now, &state.osdmap));

@@ -220,12 +220,12 @@ pub(crate) enum OsdJob {
         message: OsdMarkMeDown,
     },
     /// Requested acting sets.
-    PgTemp(BTreeMap<PgId, PgTempWish>),
+    PgTemp(BTreeMap<PgId, PgTempRequest>),
 }
 
 /// A requested acting set.
 #[derive(Debug, Clone)]
-pub(crate) struct PgTempWish {
+pub(crate) struct PgTempRequest {
     /// An empty one removes the entry.
     pub osds: Vec<OsdId>,
     /// The OSD that asks, and its newest map.
@@ -250,7 +250,14 @@ impl OsdJob {
     pub fn absorb(&mut self, other: OsdJob) -> Option<OsdJob> {
         match (self, other) {
             (OsdJob::Alive(all), OsdJob::Alive(more)) => all.extend(more),
-            (OsdJob::PgTemp(all), OsdJob::PgTemp(more)) => all.extend(more),
+            // A request of a former primary may come later.
+            (OsdJob::PgTemp(all), OsdJob::PgTemp(more)) => {
+                for (pg, request) in more {
+                    if all.get(&pg).is_none_or(|known| known.epoch <= request.epoch) {
+                        all.insert(pg, request);
+                    }
+                }
+            }
             (OsdJob::Boots(all), OsdJob::Boots(more)) if all.len() < SHARED_MAX => all.extend(more),
             (OsdJob::Failures(all), OsdJob::Failures(more)) if all.len() < SHARED_MAX => {
                 all.extend(more);

@@ -430,6 +430,8 @@ fn a_servers_counters_are_shown_and_scraped() {
         caps: 7,
         ..MdsCounters::default()
     };
+    let text = cluster.monitor.scrape(cluster.now);
+    assert!(!text.contains("ceph_mds_inodes{"), "a zero would be a reset of the counter");
     cluster.send(server.conn, 0, &MdsReport { gid: server.gid, counters: counters.clone() });
     cluster.advance(Duration::from_secs(2));
     server.beat(&mut cluster, MdsState::ACTIVE);

@@ -64,13 +64,8 @@ impl ChangedRows {
         }
     }
 
-    /// A row that was changed by a predecessor, so that nothing is known of what is stored.
-    pub(crate) fn replayed(&mut self, key: RowKey) {
-        self.active.insert(key, false);
-    }
-
-    /// The next checkpoint writes a row that may be stored as something else.
-    pub fn rewrite(&mut self, key: RowKey) {
+    /// Forgets what is stored of a row: the next checkpoint writes it, or removes it.
+    pub fn mark_unknown(&mut self, key: RowKey) {
         self.active.insert(key, false);
     }
 

@@ -73,7 +73,7 @@ impl Loader {
         match record {
             Record::Dentry { directory, name, image, after } => {
                 let key = EntryKey::of(&name);
-                self.changed.replayed(RowKey::Entry(directory, key.clone()));
+                self.changed.mark_unknown(RowKey::Entry(directory, key.clone()));
                 self.find_in(&image);
                 self.entries.insert((directory, key), (image, after));
             }
@@ -86,17 +86,17 @@ impl Loader {
             Record::Inode(inode) => self.keep_apart(inode.ino, Apart::Link(inode)),
             Record::Orphan(inode) => self.keep_apart(inode.ino, Apart::Orphan(inode)),
             Record::Snapshots(numbers) => {
-                self.changed.replayed(RowKey::Snapshots);
+                self.changed.mark_unknown(RowKey::Snapshots);
                 self.numbers = Some(numbers);
             }
             Record::OldEntry { directory, name, last, entry } => {
                 let key = EntryKey::of(&name);
-                self.changed.replayed(RowKey::OldEntry(directory, key.clone(), last));
+                self.changed.mark_unknown(RowKey::OldEntry(directory, key.clone(), last));
                 self.old_entries.insert((directory, key, last), entry);
                 self.find(directory);
             }
             Record::OldInode { ino, last, inode } => {
-                self.changed.replayed(RowKey::OldInode(ino, last));
+                self.changed.mark_unknown(RowKey::OldInode(ino, last));
                 if inode.as_ref().is_some_and(|inode| inode.is_directory()) {
                     self.find(ino);
                 }
@@ -106,7 +106,7 @@ impl Loader {
                 // It may have been a directory; that it has no object is no error.
                 if !matches!(self.apart.get(&ino), Some(Apart::Orphan(inode)) if !inode.is_directory())
                 {
-                    self.changed.replayed(RowKey::Directory(ino));
+                    self.changed.mark_unknown(RowKey::Directory(ino));
                 }
                 self.keep_apart(ino, Apart::Gone);
             }
@@ -115,9 +115,9 @@ impl Loader {
 
     fn keep_apart(&mut self, ino: Ino, apart: Apart) {
         let key = if ino == Ino::ROOT { RowKey::Root } else { RowKey::Link };
-        self.changed.replayed(key(ino));
+        self.changed.mark_unknown(key(ino));
         if ino != Ino::ROOT {
-            self.changed.replayed(RowKey::Orphan(ino));
+            self.changed.mark_unknown(RowKey::Orphan(ino));
         }
         self.apart.insert(ino, apart);
     }

@@ -141,9 +141,8 @@ fn changed(former: &str, without: &[String], with: Option<&str>) -> String {
 }
 
 /// Capabilities at a server that are none of some.
-fn others(caps: &Map<String, Value>, but: [&String; 2]) -> Vec<String> {
-    let all = parts(caps_for(caps, "mds"));
-    all.filter(|part| !but.iter().any(|other| other == part)).map(str::to_owned).collect()
+fn others<'a>(caps: &'a Map<String, Value>, but: [&'a String; 2]) -> impl Iterator<Item = &'a str> {
+    parts(caps_for(caps, "mds")).filter(move |part| !but.iter().any(|other| other == part))
 }
 
 /// Capabilities of an entity with those for a subvolume, in place of those of the other level. `needs` are
@@ -192,7 +191,7 @@ async fn authorize(all: &Subvolumes<'_>, subvolume: &Subvolume, id: &str) -> Out
     let own = caps(subvolume, &place, level);
     let other = caps(subvolume, &place, if level == "r" { "rw" } else { "r" });
     let known = former.clone().unwrap_or_default();
-    let needs = Need::of(all, &others(&known, [&own[0], &other[0]])).await?;
+    let needs = Need::of(all, others(&known, [&own[0], &other[0]])).await?;
     let entity = format!("client.{id}");
     let prefix = if former.is_none() { "auth get-or-create" } else { "auth caps" };
     let new = with_access(&known, own, other, &needs);
@@ -298,8 +297,7 @@ async fn without_access(
         return Ok(None);
     }
     let osd = gone.iter().flat_map(|part| paired(all, subvolume, place, part));
-    let others: Vec<String> = rest.iter().map(|part| (*part).to_owned()).collect();
-    let needs = Need::of(all, &others).await?;
+    let needs = Need::of(all, rest.iter().copied()).await?;
     let osd: Vec<String> = osd.filter(|osd| !is_needed(osd, &needs)).collect();
     let mut left = former.clone();
     left.insert("mds".to_owned(), json!(rest.join(", ")));
@@ -400,7 +398,7 @@ mod tests {
         let with_access = |former: &Map<String, Value>, own: [String; 2], other: [String; 2]| {
             let rest = others(former, [&own[0], &other[0]]);
             let needs: Vec<Need> =
-                rest.iter().map(|part| need(level_and_path(part).0, Some("x"))).collect();
+                rest.map(|part| need(level_and_path(part).0, Some("x"))).collect();
             with_access(former, own, other, &needs)
         };
         let new = rights("allow rw path=/a, allow r path=/b", both);

@@ -47,7 +47,7 @@ pub(crate) async fn give(all: &Subvolumes<'_>, path: &str) -> Result<(), Failure
 
 async fn set(all: &Subvolumes<'_>, path: &str, mark: &str) -> Result<(), Failure> {
     let stored = all.tree().set_xattr(path, ATTRIBUTE, mark.to_owned()).await;
-    stored.during(|| format!("earmarking /{path}"))
+    stored.during(|| format!("setting the earmark of /{path}"))
 }
 
 /// Empty; `nfs` with any sections behind it; `smb`, or `smb.cluster.ID`.

@@ -51,8 +51,15 @@ pub(crate) struct Lock {
 impl Lock {
     /// Takes the lock of a part. Its owner is evicted.
     pub(crate) async fn take(tree: &Tree, part: Part) -> Result<Lock, Failure> {
-        let step = || format!("locking the volume by /{}", paths::LOCK);
         let ino = open(tree).await.during(step)?;
+        let taken = Lock::take_open(tree, ino, part).await;
+        if taken.is_err() {
+            let _ = tree.steps().call(Call::Close(ino)).await;
+        }
+        taken
+    }
+
+    async fn take_open(tree: &Tree, ino: u64, part: Part) -> Result<Lock, Failure> {
         for _ in 0..=EVICTIONS_MAX {
             match tree.steps().call(Call::Lock { ino, place: part.place() }).await {
                 Ok(_) => return Ok(Lock { ino, part }),
@@ -74,6 +81,10 @@ impl Lock {
         let _ = tree.steps().call(unlock).await;
         let _ = tree.steps().call(Call::Close(self.ino)).await;
     }
+}
+
+fn step() -> String {
+    format!("locking the volume by /{}", paths::LOCK)
 }
 
 async fn open(tree: &Tree) -> Result<u64, Errno> {

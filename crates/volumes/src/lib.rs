@@ -10,7 +10,6 @@
 //! * A crash at any point leaves a subvolume as it was, as it is to be, or not yet there: its metadata is
 //!   replaced as a whole, and it goes by a rename.
 //! * Paths and files are those of Ceph's module `volumes`, version 2 of its metadata.
-//!
 //! * Of several workers, one at a time changes metadata of a volume, and one copies (`fence.rs`). Within a
 //!   worker, orders, and the beginnings and ends of copies, take turns ([`Request::Lock`]).
 //!

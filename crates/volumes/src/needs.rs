@@ -23,7 +23,10 @@ pub(crate) struct Need {
 
 impl Need {
     /// Needs of capabilities at a server. One for a path into a namespace needs no pool as a whole.
-    pub(crate) async fn of(all: &Subvolumes<'_>, mds: &[String]) -> Result<Vec<Need>, Failure> {
+    pub(crate) async fn of<'a>(
+        all: &Subvolumes<'_>,
+        mds: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Vec<Need>, Failure> {
         let mut needs = Vec::new();
         for part in mds {
             let place = place_of(all, part).await?;

@@ -83,6 +83,7 @@ impl Mds {
         }
         self.rank = None;
         self.cluster = None;
+        self.reports = Reports::default();
     }
 
     /// The process has nothing left to do: a successor may have the rank.

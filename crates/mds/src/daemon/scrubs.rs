@@ -39,7 +39,10 @@ pub(super) fn run(
         }
         "scrub abort" => scrubs.abort(),
         "scrub pause" => scrubs.pause(now, true),
-        _ => scrubs.pause(now, false),
+        "scrub resume" => scrubs.pause(now, false),
+        other => {
+            return Err(Sentence::new(Errno::NOTSUPP, format!("mds does not serve '{other}'")));
+        }
     }
     Ok(json!({ "return_code": 0 }))
 }

@@ -32,6 +32,14 @@ pub(super) async fn evict(
     client: u64,
     addrs: EntityAddrVec,
 ) -> Result<Epoch, Refusal> {
+    if !addrs.0.iter().any(is_of_one_client) {
+        tracing::warn!(
+            client,
+            ?addrs,
+            "no address of the client can be blocklisted: its session ends without a fence, and OSDs do not refuse \
+             its writes"
+        );
+    }
     loop {
         match attempt(&steps, &addrs).await {
             Ok(epoch) => return Ok(epoch),

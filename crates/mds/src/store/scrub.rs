@@ -67,6 +67,8 @@ struct Page {
     part: Part,
     /// The checkpoint before it was read.
     checkpoint: Option<u64>,
+    /// The scrub that asked for it has ended.
+    is_stale: bool,
     procedure: Procedure<Result<Pairs, Errno>>,
 }
 
@@ -198,7 +200,7 @@ impl Scrubs {
                 })
             }
         };
-        self.page = Some(Page { part, checkpoint, procedure });
+        self.page = Some(Page { part, checkpoint, is_stale: false, procedure });
         self.due = Some(now + PAUSE);
     }
 
@@ -218,7 +220,10 @@ impl Scrubs {
         let Some(page) = &mut self.page else { return false };
         page.procedure.handle_response(id, answer);
         let Some(outcome) = page.procedure.poll_outcome() else { return false };
-        let Page { part, checkpoint, .. } = self.page.take().expect("it was seen");
+        let Page { part, checkpoint, is_stale, .. } = self.page.take().expect("it was seen");
+        if is_stale {
+            return false;
+        }
         let Some(running) = &mut self.running else { return false };
         match outcome {
             Ok(_) if is_writing || rank.log_mut().checkpoint() != checkpoint => {
@@ -227,8 +232,10 @@ impl Scrubs {
             }
             Ok(pairs) => self.compare(rank, part, pairs),
             Err(error) => {
-                tracing::warn!(%error, "a scrub cannot read rows");
-                self.finish("ended: rows cannot be read");
+                tracing::warn!(%error, ?part, "a scrub cannot read rows");
+                self.finish(&format!(
+                    "ended: rows cannot be read ({error}); see the server's log, and start it again"
+                ));
                 false
             }
         }
@@ -236,7 +243,8 @@ impl Scrubs {
 
     fn finish(&mut self, how: &str) {
         let Some(running) = self.running.take() else { return };
-        self.page = None;
+        // The answer to it comes yet, and is not one to the next scrub.
+        self.page.iter_mut().for_each(|page| page.is_stale = true);
         self.last = json!({
             "path": running.path,
             "tag": running.tag,
@@ -258,12 +266,15 @@ impl Scrubs {
         };
         let mut wrong: Vec<(RowKey, &'static str)> = Vec::new();
         for key in &expected {
-            let row = rank.tree().row(key);
             if rank.log_mut().rows.has(key) {
                 continue;
             }
-            wrong
-                .extend(difference(key, row, stored.get(&key.key())).map(|why| (key.clone(), why)));
+            let place = key.key();
+            match difference(key, rank.tree().row(key), stored.get(&place)) {
+                Some(why) => wrong.push((key.clone(), why)),
+                // It was written again since a scrub found it.
+                None => drop(self.damage.remove(&(key.object(0), place))),
+            }
         }
         let log = rank.log_mut();
         let surplus = surplus.into_iter().filter(|key| !log.rows.has(key));
@@ -291,7 +302,7 @@ impl Scrubs {
         if repairs {
             self.running.iter_mut().for_each(|running| running.progress.mended += 1);
             self.damage.remove(&place);
-            rank.log_mut().rows.rewrite(key);
+            rank.log_mut().rows.mark_unknown(key);
             return;
         }
         if self.damage.len() >= DAMAGE_MAX || self.damage.contains_key(&place) {

@@ -69,8 +69,8 @@ pub(crate) enum StoreError {
     OtherFileSystem,
     /// The pool has this file system, but with other data.
     #[error(
-        "the file system of the metadata pool has its first files in pool {stored}, not in pool {given}; remove \
-         it from the map ('ceph fs rm'), and make it again with 'ceph fs new NAME METADATA DATA --recover --force' and that pool"
+        "the file system in this metadata pool was created with default data pool {stored}, not {given}; remove \
+         it from the map (`ceph fs rm`), and run `ceph fs new NAME METADATA DATA --recover --force` with that pool"
     )]
     OtherDataPool {
         /// Number of the data pool that the file system was made with.

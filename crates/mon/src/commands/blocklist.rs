@@ -179,6 +179,8 @@ mod tests {
         let state = fenced();
         let mut change = Change::new(at(3 * HOUR));
         change.osdmap(&state).new_blocklist.insert(addr(2), at(4 * HOUR));
+        change.stamp_new_entries(&state);
+        assert_eq!(change.take_notes().len(), 1, "the cluster log says so");
         assert_eq!(end(change, &state), at(4 * HOUR));
     }
 

@@ -124,8 +124,8 @@ fn max_mds(context: &mut Context<'_>, id: FsId, value: &str) -> Result<String, R
         && let Some(name) = server_of_one_rank(context)
     {
         let text = format!(
-            "mds.{name} serves a file system with one rank only: max_mds stays 1; stop Sepiola's metadata \
-             servers first if Ceph's own are to serve this one"
+            "mds.{name} is Sepiola's and supports a single active rank: max_mds stays 1. To use several ranks with \
+             Ceph's own MDS daemons, stop Sepiola's first"
         );
         return Err(Refusal::new(Errno::NOTSUPP, text));
     }

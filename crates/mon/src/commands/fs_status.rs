@@ -70,7 +70,7 @@ pub(super) fn status_json(context: &Context<'_>, shown: &[&MdsMap]) -> Value {
     let absent = |(rank, state): (i32, &str)| json!({ "rank": rank, "state": state });
     let mut servers = Vec::new();
     for map in shown {
-        servers.extend(ranked(map).map(shown_rank));
+        servers.extend(map.ranked().map(shown_rank));
         servers.extend(without_server(map).map(absent));
     }
     let standbys = context.state.fs.map.standbys.values();
@@ -97,15 +97,10 @@ fn activity(context: &Context<'_>, info: &MdsInfo) -> MdsActivity {
     context.live.mds.activity(info.gid).cloned().unwrap_or_default()
 }
 
-/// Servers with a rank.
-fn ranked(map: &MdsMap) -> impl Iterator<Item = &MdsInfo> {
-    map.up.values().filter_map(|gid| map.mds_info.get(gid))
-}
-
 /// Sessions of clients. One that uses several ranks has a session with each.
 fn clients(context: &Context<'_>, map: &MdsMap) -> u64 {
     let sessions = |info| activity(context, info).counters.sessions;
-    ranked(map).map(sessions).max().unwrap_or_default()
+    map.ranked().map(sessions).max().unwrap_or_default()
 }
 
 /// Ranks without a server, and why.
@@ -151,7 +146,7 @@ fn status_plain(context: &Context<'_>, shown: &[&MdsMap]) -> String {
         text += &format!("{name} - {clients} clients\n{}\n", "=".repeat(name.chars().count()));
         let columns = ["RANK", "STATE", "MDS", "ACTIVITY", ">DNS", ">INOS", ">DIRS", ">CAPS"];
         let mut ranks = Table::new(&columns);
-        ranked(map).for_each(|info| ranks.row(rank_row(info, &activity(context, info))));
+        map.ranked().for_each(|info| ranks.row(rank_row(info, &activity(context, info))));
         without_server(map).for_each(|(rank, state)| ranks.row([&rank.to_string(), state]));
         let mut usage = Table::new(&["POOL", "TYPE", ">USED", ">AVAIL"]);
         for (id, role) in pools(map) {

@@ -1,5 +1,5 @@
-//! Commands on subvolumes that newer releases of Ceph have: earmarks, which a worker sets, and those that are
-//! not served, which say so.
+//! Commands of newer releases of Ceph on subvolumes: earmarks, which a worker sets, and refusals of charmaps
+//! and of quiescing.
 
 use super::subvolumes::order;
 use crate::command::{Answer, Command, Context, Refusal, command};

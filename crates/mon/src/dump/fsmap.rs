@@ -294,7 +294,7 @@ pub fn summary(map: &FsMap) -> Value {
         summary.insert("up".to_owned(), json!(fs.map.up.len()));
         summary.insert("in".to_owned(), json!(fs.map.in_ranks.len()));
         summary.insert("max".to_owned(), json!(fs.map.max_mds));
-        for info in fs.map.up.values().filter_map(|gid| fs.map.mds_info.get(gid)) {
+        for info in fs.map.ranked() {
             ranks.push(json!({
                 "filesystem_id": fs.fscid,
                 "rank": info.rank,

@@ -1,7 +1,7 @@
 //! Metrics of file systems and their metadata servers: facts of the map, and counters of the last reports.
 
 use super::monitors::ip;
-use super::page::{Family, Kind, Labels, Page};
+use super::page::{Column, Family, Kind, Labels, Page};
 use crate::health::View;
 use crate::live::MdsActivity;
 use maps::{FileSystem, MdsInfo};
@@ -13,11 +13,8 @@ struct Row<'a> {
     activity: Option<&'a MdsActivity>,
 }
 
-/// A number of a report: name, type, help, value.
-type Column = (&'static str, Kind, &'static str, fn(&MdsActivity) -> f64);
-
 /// Under the names of Ceph's metadata servers.
-const OF_CEPH: &[Column] = &[
+const OF_CEPH: &[Column<MdsActivity>] = &[
     ("ceph_mds_server_handle_client_request", Kind::Untyped, "Requests of clients", |a| {
         a.counters.requests as f64
     }),
@@ -45,13 +42,13 @@ const OF_CEPH: &[Column] = &[
         a.counters.records_kept as f64
     }),
     ("ceph_mds_log_seg", Kind::Gauge, "Segments of the journal", |a| a.counters.segments as f64),
-    // All ranks are pinned: nothing moves by itself.
+    // One rank serves a file system.
     ("ceph_mds_forward", Kind::Untyped, "Requests that were sent on to another rank", |_| 0.0),
     ("ceph_mds_server_handle_peer_request", Kind::Untyped, "Requests of other ranks", |_| 0.0),
 ];
 
 /// Of parts that Ceph's servers do not have.
-const OWN: &[Column] = &[
+const OWN: &[Column<MdsActivity>] = &[
     (
         "sepiola_mds_cpu_seconds_total",
         Kind::Counter,
@@ -90,27 +87,22 @@ pub(super) fn write(page: &mut Page, view: &View<'_>) {
     file_systems().for_each(|fs| write_file_system(&mut family, fs));
     let mut family = page.family("ceph_mds_metadata", Kind::Gauge, "Facts about a metadata server");
     for fs in file_systems() {
-        ranked(fs).for_each(|info| write_server(&mut family, view, &fs.fscid.to_string(), info));
+        fs.map
+            .ranked()
+            .for_each(|info| write_server(&mut family, view, &fs.fscid.to_string(), info));
     }
     let standbys = view.state.fs.map.standbys.values();
     standbys.for_each(|info| write_server(&mut family, view, "-1", info));
     let rows: Vec<Row<'_>> = file_systems()
-        .flat_map(ranked)
+        .flat_map(|fs| fs.map.ranked())
         .map(|info| Row {
             labels: Labels::daemon("mds", &info.name),
             activity: view.live.mds.activity(info.gid),
         })
         .collect();
-    for (name, kind, help, value) in OF_CEPH.iter().chain(OWN) {
-        let mut family = page.family(name, *kind, help);
-        for row in &rows {
-            family.add(&row.labels, row.activity.map_or(0.0, value));
-        }
-    }
-}
-
-fn ranked(fs: &FileSystem) -> impl Iterator<Item = &MdsInfo> {
-    fs.map.up.values().filter_map(|gid| fs.map.mds_info.get(gid))
+    let reports = rows.iter().map(|row| (&row.labels, row.activity));
+    page.columns(OF_CEPH, reports.clone());
+    page.columns(OWN, reports);
 }
 
 fn write_file_system(family: &mut Family<'_>, fs: &FileSystem) {

@@ -1,7 +1,7 @@
 //! Metrics of OSDs: their state in the map, facts, and the counters of their last reports.
 
 use super::monitors::ip;
-use super::page::{Family, Kind, Labels, Page};
+use super::page::{Column, Kind, Labels, Page};
 use crate::health::View;
 use crate::statistics::OsdReport;
 use maps::{Osd, WEIGHT_IN};
@@ -15,11 +15,8 @@ struct Row<'a> {
     report: Option<&'a OsdReport>,
 }
 
-/// A number of a report: name, type, help, value.
-type Column = (&'static str, Kind, &'static str, fn(&OsdReport) -> f64);
-
 /// Under the names of Ceph's OSDs.
-const OF_CEPH: &[Column] = &[
+const OF_CEPH: &[Column<OsdReport>] = &[
     ("ceph_osd_apply_latency_ms", Kind::Gauge, "Time until a write is visible", |r| {
         r.usage.apply_latency_us as f64 / 1e3
     }),
@@ -83,7 +80,7 @@ const OF_CEPH: &[Column] = &[
 ];
 
 /// Of parts that Ceph's OSDs do not have.
-const OWN: &[Column] = &[
+const OWN: &[Column<OsdReport>] = &[
     (
         "sepiola_osd_cpu_seconds_total",
         Kind::Counter,
@@ -188,9 +185,9 @@ pub(super) fn write(page: &mut Page, view: &View<'_>) {
     }
     write_facts(page, view, &rows);
     write_states(page, &rows);
-    for (name, kind, help, value) in OF_CEPH.iter().chain(OWN) {
-        write_column(&mut page.family(name, *kind, help), &rows, *value);
-    }
+    let reports = rows.iter().map(|row| (&row.labels, row.report));
+    page.columns(OF_CEPH, reports.clone());
+    page.columns(OWN, reports);
 }
 
 /// The reports of OSDs that are down are of no present state.
@@ -201,14 +198,6 @@ fn rows<'a>(view: &View<'a>) -> Vec<Row<'a>> {
         Row { id, osd, labels: Labels::daemon("osd", id), report }
     };
     map.existing_osds().map(row).collect()
-}
-
-fn write_column(family: &mut Family<'_>, rows: &[Row<'_>], value: fn(&OsdReport) -> f64) {
-    for Row { labels, report, .. } in rows {
-        if let Some(report) = report {
-            family.add(labels, value(report));
-        }
-    }
 }
 
 fn write_states(page: &mut Page, rows: &[Row<'_>]) {

@@ -12,6 +12,9 @@ pub(super) enum Kind {
     Untyped,
 }
 
+/// A number of a report: name, type, help, value.
+pub(super) type Column<R> = (&'static str, Kind, &'static str, fn(&R) -> f64);
+
 /// The text so far.
 #[derive(Debug, Default)]
 pub(super) struct Page {
@@ -45,6 +48,21 @@ impl Page {
     /// A family of one sample without labels.
     pub fn single(&mut self, name: &'static str, kind: Kind, help: &str, value: impl Display) {
         self.family(name, kind, help).add(&Labels::default(), value);
+    }
+
+    /// Adds a family for each column, with a sample for each daemon that has reported: a zero would look like
+    /// the reset of a counter.
+    pub fn columns<'a, R: 'a>(
+        &mut self,
+        columns: &[Column<R>],
+        rows: impl Iterator<Item = (&'a Labels, Option<&'a R>)> + Clone,
+    ) {
+        for (name, kind, help, value) in columns {
+            let mut family = self.family(name, *kind, help);
+            for (labels, report) in rows.clone() {
+                report.into_iter().for_each(|report| family.add(labels, value(report)));
+            }
+        }
     }
 
     pub fn into_text(self) -> String {

@@ -86,6 +86,7 @@ pub(super) fn append_from(
 
 /// Writes the notes of an operation into the log, as entries of this monitor.
 pub(crate) fn append_notes(settings: &Settings, state: &State, change: &mut Change) {
+    change.stamp_new_entries(state);
     let notes = change.take_notes();
     if notes.is_empty() {
         return;

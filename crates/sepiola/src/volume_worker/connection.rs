@@ -93,7 +93,10 @@ impl VolumeConnection {
                     _ if ended != call => {}
                     Ok(Answer::Command { result, output, .. }) if result >= 0 => return Ok(output),
                     Ok(Answer::Command { result, text, .. }) => bail!("{}: {text}", Errno(-result)),
-                    _ => bail!("the metadata server has gone; repeat the command"),
+                    Err(errno) => bail!(
+                        "the metadata server has not answered ({errno}); see `ceph fs status`, and repeat the command"
+                    ),
+                    Ok(_) => bail!("the metadata server answers a command as something else"),
                 }
             }
             self.turn(self.clock.now() + LOCK_RETRY)?;

@@ -1,4 +1,4 @@
-//! Journal and rows of the file system contradict each other at no moment: a server may die at any.
+//! Journal and rows of the file system do not contradict each other, at two moments at the end of a run.
 //!
 //! The check of `sepiola fs fsck` reads what the first members of clean groups would have after a power loss.
 

@@ -63,15 +63,15 @@ impl Running {
 
     /// Values by name, with the defaults of the table.
     pub fn values<'a>(&'a self) -> Values<impl Fn(&str) -> Option<&'a str>> {
-        Values(move |name: &str| {
-            let set = self.overrides.get(name).or_else(|| self.database.get(name));
-            set.map(String::as_str)
-        })
+        Values(|name: &str| self.set_value(name))
+    }
+
+    fn set_value(&self, name: &str) -> Option<&str> {
+        self.overrides.get(name).or_else(|| self.database.get(name)).map(String::as_str)
     }
 
     fn value<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
-        let set = self.overrides.get(name).or_else(|| self.database.get(name));
-        set.map_or(default, String::as_str)
+        self.set_value(name).unwrap_or(default)
     }
 
     fn value_of<'a>(&'a self, option: &'a Found) -> &'a str {

@@ -3,7 +3,7 @@
 use super::error::FsckError;
 use super::pool::Target;
 use super::reader::Found;
-use crate::rows::{RowWrite, sessions_object};
+use crate::rows::{RowWrite, sessions_object, write};
 use crate::store::objects::read_keys;
 use fscheck::{Plan, RowChange, decode_row};
 use fsjournal::{Head, Span, head_name};
@@ -69,7 +69,7 @@ pub async fn mend(
     write_rows(&steps, &target, &plan.rows).await?;
     write_rows(&steps, &target, &sessions(&found, &plan, target.rank)).await?;
     for object in &plan.removed {
-        match steps.write(&target.place(object.clone()), vec![OsdOp::remove()]).await {
+        match steps.operate(write(target.place(object.clone()), vec![OsdOp::remove()])).await {
             Ok(_) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
         }
@@ -96,7 +96,7 @@ async fn own_head(steps: &Steps, target: &Target) -> Result<Head, FsckError> {
 
 async fn write_head(steps: &Steps, target: &Target, head: &Head) -> Result<(), FsckError> {
     let place = target.place(head_name(target.rank));
-    steps.write(&place, vec![OsdOp::write_full(head.encode())]).await?;
+    steps.operate(write(place, vec![OsdOp::write_full(head.encode())])).await?;
     Ok(())
 }
 

@@ -571,7 +571,7 @@ fn a_scrub_finds_rows_that_are_not_stored_as_they_are_served_and_writes_them_aga
     rows.remove(&RowKey::Link(Ino(paths["/both"])));
     rows.set(&entry(paths["/d/e"], "none"), &primary(Inode { ino: Ino(9), ..Inode::default() }));
     let root = rows.inode(&RowKey::Root(Ino::ROOT));
-    rows.set(&RowKey::Root(Ino::ROOT), &Row::Inode(Box::new(Inode { mode: 0, ..root })));
+    rows.set(&RowKey::Root(Ino::ROOT), &Row::Inode(Box::new(Inode { mode: 0, ..root.clone() })));
     let found: BTreeSet<String> = scrub(&mut world, false).into_iter().collect();
     let expected = [
         "/: the row has other content than what is served",
@@ -581,6 +581,8 @@ fn a_scrub_finds_rows_that_are_not_stored_as_they_are_served_and_writes_them_aga
         "/d/one: the row is missing",
     ];
     assert_eq!(found, expected.map(str::to_owned).into());
+    Rows(&mut world.pool).set(&RowKey::Root(Ino::ROOT), &Row::Inode(Box::new(root)));
+    assert_eq!(scrub(&mut world, false).len(), 4, "a row that is right again is no damage");
     assert_eq!(scrub(&mut world, true), [] as [String; 0], "what was mended is no damage");
     assert_eq!(scrub(&mut world, false), [] as [String; 0]);
     let tables = |pool: &Pool| {
@@ -612,4 +614,16 @@ fn a_scrub_pauses_and_is_aborted() {
     assert_eq!(world.store.scrub.status()["status"], "no active scrubs running");
     assert_eq!(world.store.scrub.status()["last"]["outcome"], "aborted");
     assert!(!world.store.scrub.forget(1));
+}
+
+#[test]
+fn the_answer_to_an_aborted_scrub_is_not_one_to_the_next() {
+    let mut world = stored();
+    let root = || ("/".to_owned(), Ino::ROOT);
+    world.store.scrub.start(world.now, root(), None, true, false).expect("no other one runs");
+    world.now = world.now + Duration::from_millis(10);
+    let now = world.now;
+    world.store.pump(now, world.rank.as_mut().expect("it is served"));
+    world.store.scrub.abort();
+    assert_eq!(scrub(&mut world, false), [] as [String; 0]);
 }

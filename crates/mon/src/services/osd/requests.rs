@@ -5,7 +5,7 @@ use super::mark_down::mark_down_on_request;
 use super::membership::Membership;
 use crate::change::Change;
 use crate::commands::POOL_SIZE_MAX;
-use crate::job::{Boot, Effects, Job, OsdJob, PgTempWish, ServiceJob};
+use crate::job::{Boot, Effects, Job, OsdJob, PgTempRequest, ServiceJob};
 use crate::service::{Act, Cx, DecideCx};
 use crate::state::State;
 use auth::Rwx;
@@ -63,12 +63,12 @@ pub(super) fn take(
             OsdJob::MarkMeDown { conn, message }
         }
         OsdPgTemp::KIND => {
-            let wish = decode_from_peer::<OsdPgTemp>(message)?;
-            cx.out.push_back(Act::Claimed(osd, wish.map_epoch));
-            let epoch = wish.map_epoch;
-            let wishes = wish.pg_temp.into_iter();
+            let message = decode_from_peer::<OsdPgTemp>(message)?;
+            cx.out.push_back(Act::Claimed(osd, message.map_epoch));
+            let epoch = message.map_epoch;
+            let requests = message.pg_temp.into_iter();
             OsdJob::PgTemp(
-                wishes.map(|(pg, osds)| (pg, PgTempWish { osds, from: osd, epoch })).collect(),
+                requests.map(|(pg, osds)| (pg, PgTempRequest { osds, from: osd, epoch })).collect(),
             )
         }
         _ => return Ok(()),
@@ -111,7 +111,7 @@ pub(super) fn run(
         OsdJob::MarkMeDown { conn, message } => {
             return mark_down_on_request(cx, *conn, message, change);
         }
-        OsdJob::PgTemp(wishes) => set_pg_temp(cx.state, wishes, change),
+        OsdJob::PgTemp(requests) => set_pg_temp(cx.state, requests, change),
     }
     Effects::default()
 }
@@ -125,15 +125,15 @@ fn extend_life(state: &State, osd: OsdId, want: Epoch, current: Epoch, change: &
     }
 }
 
-fn set_pg_temp(state: &State, wishes: &BTreeMap<PgId, PgTempWish>, change: &mut Change) {
+fn set_pg_temp(state: &State, requests: &BTreeMap<PgId, PgTempRequest>, change: &mut Change) {
     let map = &state.osdmap;
     // An OSD that has gone down since may not be the primary any more, or know other members.
-    let is_current = |wish: &PgTempWish| {
-        let known = map.osd(wish.from).filter(|known| known.is_up());
-        known.is_some_and(|known| known.info.up_from <= wish.epoch)
+    let is_current = |request: &PgTempRequest| {
+        let known = map.osd(request.from).filter(|known| known.is_up());
+        known.is_some_and(|known| known.info.up_from <= request.epoch)
     };
-    for (pg, wish) in wishes.iter().filter(|(_, wish)| is_current(wish)) {
-        let osds = &wish.osds;
+    for (pg, request) in requests.iter().filter(|(_, request)| is_current(request)) {
+        let osds = &request.osds;
         let Some(pool) = map.pool(pg.pool).filter(|pool| pg.seed < pool.pg_num) else { continue };
         let known = map.pg_temp.get(pg).map_or(&[][..], Vec::as_slice);
         let is_member = |osd: &OsdId| *osd == OsdId::NONE || map.exists(*osd);
