@@ -158,7 +158,7 @@ impl Check {
         let is_known = |ino: &Ino| {
             self.state.facts.inodes.contains_key(ino)
                 || self.state.facts.entries.contains_key(ino)
-                || self.overlay.concerns(*ino)
+                || self.overlay.is_gone(*ino)
         };
         let kept = |ino: &Ino| {
             let first = namespace::EntryKey { hash: 0, name: Bytes::new() };

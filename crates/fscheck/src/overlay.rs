@@ -78,10 +78,9 @@ impl Overlay {
         matches!(key, RowKey::Entry(directory, _) if self.gone.contains(directory))
     }
 
-    /// Whether the journal has changed, or removed, rows of a directory or the directory itself.
-    pub fn concerns(&self, directory: Ino) -> bool {
-        let is_own = |key: &RowKey| matches!(key, RowKey::Entry(at, _) | RowKey::OldEntry(at, ..) if *at == directory);
-        self.gone.contains(&directory) || self.rows.keys().any(is_own)
+    /// Whether the journal has removed a directory.
+    pub fn is_gone(&self, directory: Ino) -> bool {
+        self.gone.contains(&directory)
     }
 
     /// Gives a directory the attributes that it has by a later change of its entries; whether it changes.

@@ -86,8 +86,7 @@ fn break_circle(state: &mut State, above: &BTreeMap<Ino, (Ino, Name)>, start: In
     let settlement = state.settled.entry(least).or_insert_with(|| Settlement::of(least, &inode));
     settlement.without(least, &inode, |_| true);
     let key = &above[&least].1.row_key();
-    let text =
-        format!("{} directories contain each other, and are not below the root", circle.len());
+    let text = format!("a cycle of {} directories, not reachable from the root", circle.len());
     let finding = located(Problem::Unreachable, key, state.rank, text).of(least);
     state.report.add(finding.mended_by("the directory moves to 'lost+found'"));
     least
@@ -95,6 +94,9 @@ fn break_circle(state: &mut State, above: &BTreeMap<Ino, (Ino, Name)>, start: In
 
 /// Gives findings their paths.
 pub(crate) fn name(state: &mut State) {
+    if state.report.findings.is_empty() {
+        return;
+    }
     let above = homes(state);
     let path = |ino: Ino| {
         let mut names = Vec::new();

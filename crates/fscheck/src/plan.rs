@@ -29,13 +29,6 @@ pub struct Plan {
     pub taken: BTreeMap<u64, BTreeSet<u64>>,
 }
 
-impl Plan {
-    /// Whether there is nothing to do.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.removed.is_empty() && self.taken.is_empty()
-    }
-}
-
 impl Checked {
     /// Whether a repair would change anything.
     pub fn has_repair(&self) -> bool {

@@ -41,10 +41,7 @@ fn settled(ino: Ino, inode: &InodeFacts, has_entries: bool) -> Settlement {
 fn check_names(state: &mut State, ino: Ino, inode: &InodeFacts) {
     for name in inode.names() {
         let text = &name.key.name;
-        let is_good = text.len() <= namespace::NAME_MAX_BYTES
-            && !text.contains(&b'/')
-            && ![&b"."[..], b".."].contains(&&text[..]);
-        if !is_good {
+        if namespace::check_name(text).is_err() {
             let what = format!("no client can use the name {:?}", String::from_utf8_lossy(text));
             let finding = located(Problem::BadName, &name.row_key(), state.rank, what);
             state.report.add(finding.of(ino));
@@ -85,11 +82,12 @@ fn contradictions(ino: Ino, inode: &InodeFacts, has_entries: bool, rank: u32) ->
         Place::Link if names > 0 && nlink as usize == names && !is_directory => Vec::new(),
         Place::Orphan if names == 0 && nlink == 0 && !has_entries => Vec::new(),
         Place::Orphan if names == 0 => {
-            let text = format!("it is listed without a name, and has {nlink} links or entries");
+            let text =
+                format!("it is in the table of unlinked inodes, and has {nlink} links, or entries");
             vec![at(Problem::WrongOrphan, key, text, "it gets a name in 'lost+found'")]
         }
         Place::Orphan => {
-            let text = format!("it is listed without a name, and has {names}");
+            let text = format!("it is in the table of unlinked inodes, and has {names} names");
             vec![at(Problem::WrongOrphan, key, text, "it is stored with its names")]
         }
         Place::Link if names == 0 => {
@@ -98,7 +96,12 @@ fn contradictions(ino: Ino, inode: &InodeFacts, has_entries: bool, rank: u32) ->
         }
         Place::Root => {
             let text = "it is stored as a root, and is another inode".to_owned();
-            vec![at(Problem::Misplaced, key, text, "it is stored with its names, or found")]
+            vec![at(
+                Problem::Misplaced,
+                key,
+                text,
+                "it is stored with its names, or moved to lost+found",
+            )]
         }
         Place::Entry(_) | Place::Link => {
             let names = names + usize::from(image.place != Place::Link);
@@ -125,13 +128,13 @@ fn several_or_none(ino: Ino, inode: &InodeFacts, has_entries: bool, rank: u32) -
         return others.iter().map(finding).collect();
     }
     let dangling = |name: &Name| {
-        let text = "the name stands for an inode that is nowhere".to_owned();
-        let repair = "the name goes; objects of its data stay in the data pool";
+        let text = "dangling entry: its inode does not exist".to_owned();
+        let repair = "the entry is removed; objects of its data stay in the data pool";
         at(Problem::NoInode, &name.row_key(), text, repair)
     };
     let mut found: Vec<Finding> = inode.remotes.iter().map(dangling).collect();
     if has_entries {
-        let text = "entries of a directory whose inode is nowhere".to_owned();
+        let text = "entries of a directory whose inode does not exist".to_owned();
         let finding = Finding::new(Problem::NoInode, namespace::directory_object(ino), text);
         let repair = "the directory is made anew in 'lost+found', with its entries";
         found.push(finding.of(ino).mended_by(repair));

@@ -17,7 +17,7 @@ use wire::OsdOp;
 use wire::op::{OpCode, request_flags};
 
 /// The RADOS namespace of all objects.
-const NAMESPACE: &[u8] = b"sepiola";
+pub const NAMESPACE: &[u8] = b"sepiola";
 /// Pairs of one request.
 const PAIRS_MAX: usize = 1024;
 /// Bytes of one request, unless it has one pair.

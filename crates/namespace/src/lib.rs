@@ -56,4 +56,4 @@ pub use row::{
 pub use snapshot::{SnapNumbers, Snapshot};
 pub use snapshots::TrimPlace;
 pub use tree::Tree;
-pub use walk::{NAME_MAX_BYTES, Place};
+pub use walk::{NAME_MAX_BYTES, Place, check_name};

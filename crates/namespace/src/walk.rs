@@ -24,7 +24,11 @@ impl Place {
 }
 
 /// Checks a name that an operation would look up or create.
-pub(crate) fn check_name(name: &[u8]) -> Result<(), Errno> {
+///
+/// # Errors
+///
+/// EINVAL for one that no entry can have, ENAMETOOLONG.
+pub fn check_name(name: &[u8]) -> Result<(), Errno> {
     let is_special = name.is_empty() || name == b"." || name == b"..";
     if is_special || name.contains(&b'/') || name.contains(&0) {
         return Err(Errno::INVAL);

@@ -38,7 +38,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("damage ls", "List detected metadata damage"),
     ("damage rm name=damage_id,type=CephInt", "Forget detected damage"),
     (
-        "scrub start name=path,type=CephString name=scrubops,type=CephChoices,strings=force|recursive|repair|scrub_mdsdir,n=N,req=false name=tag,type=CephString,req=false",
+        "scrub start name=path,type=CephString name=scrubops,type=CephChoices,strings=force|recursive|repair,n=N,req=false name=tag,type=CephString,req=false",
         "Compare stored rows with what is served",
     ),
     ("scrub status", "Status of the scrub"),

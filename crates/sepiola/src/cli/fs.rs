@@ -17,13 +17,13 @@ pub struct FsFsckArgs {
     pub cluster: ClusterArgs,
     /// The file system; it must be failed (ceph fs fail)
     pub file_system: String,
-    /// Mend what can be mended; nothing that has a place is removed
+    /// Mend what can be mended; no inode is removed, and what has no directory goes to lost+found
     #[arg(long)]
     pub repair: bool,
     /// Begin a repair again that was interrupted
     #[arg(long, requires = "repair")]
     pub resume: bool,
-    /// End a damaged journal where the damage is: changes behind are lost
+    /// End a damaged journal where the damage is: later changes are lost
     #[arg(long)]
     pub accept_loss: bool,
     /// Look for objects of data pools whose files do not exist

@@ -15,9 +15,8 @@ use types::{PoolId, UTime};
 
 /// Objects of one page.
 const LIST_PAGE: u64 = 1000;
-/// Files without a name of which data is counted. Of more, only their number is known.
+/// Inodes that do not exist of which data objects are listed. Further ones are left out.
 const LEAKED_MAX: usize = 10_000;
-const NAMESPACE: &[u8] = b"sepiola";
 
 /// `sepiola fs fsck`
 pub fn fsck(args: &FsFsckArgs) -> Result<()> {
@@ -50,11 +49,13 @@ impl Run<'_> {
             report::print(report)?;
             report::print_leaked(&leaked)?;
         }
+        let name = &self.args.file_system;
         match report.is_sound() {
             true => Ok(()),
-            false => {
-                bail!("{} is not sound; --repair mends what can be mended", self.args.file_system)
+            false if report.is_newer() => {
+                bail!("a newer program wrote a part of {name}: check it with that one")
             }
+            false => bail!("{name} is not sound; --repair mends what can be mended"),
         }
     }
 
@@ -65,26 +66,40 @@ impl Run<'_> {
         self.system = FailedFileSystem::find(&mut self.connection, &self.args.file_system)?;
         let target = self.system.target;
         self.run(Procedure::new(move |steps| fsck::confirm(steps, target)))?;
-        let done = self.mend(target);
-        done.context("the repair did not end: begin it again with --repair --resume")
-    }
-
-    fn mend(&mut self, target: Target) -> Result<()> {
-        let before = self.read()?;
-        let first = before.checked.report.clone();
-        if first.is_newer() {
+        let before = match self.read() {
+            // Nothing was written yet, unless an interrupted repair has.
+            Err(error) if !resumes => {
+                self.end(target)?;
+                return Err(error);
+            }
+            read => read?,
+        };
+        if before.checked.report.is_newer() {
             self.end(target)?;
-            report::print(&first)?;
+            self.show(&before.checked.report)?;
             bail!("a newer program wrote a part: repair it with that one");
         }
+        let done = self.mend(target, before);
+        match done.context("the repair did not end: begin it again with --repair --resume")? {
+            true => Ok(()),
+            false => bail!(
+                "what is left has no automatic repair: see 'Check and repair' in docs/operations/file-system.md"
+            ),
+        }
+    }
+
+    /// Repairs, and ends the repair; whether the file system is sound then.
+    fn mend(&mut self, target: Target, before: Found) -> Result<bool> {
+        let first = before.checked.report.clone();
         self.run(Procedure::new(move |steps| fsck::flush(steps, target, before)))?;
         let found = self.read()?;
         let now = now();
         let plan = self.run(Procedure::new(move |steps| fsck::mend(steps, target, found, now)))?;
-        let after = self.read()?.checked.report;
-        if after.more > 0 {
-            bail!("there is more than one repair takes at once");
+        let after = self.read()?.checked;
+        if after.report.more > 0 && after.has_repair() {
+            bail!("there is more to repair than one run takes");
         }
+        let after = after.report;
         self.end(target)?;
         let changes = plan.rows.len() + plan.taken.len() + plan.removed.len();
         self.print(json!({
@@ -95,9 +110,13 @@ impl Run<'_> {
             println!("{changes} rows and objects were changed\n\nafter the repair:");
             report::print(&after)?;
         }
-        match after.is_sound() {
-            true => Ok(()),
-            false => bail!("what is left is for people to decide"),
+        Ok(after.is_sound())
+    }
+
+    fn show(&self, report: &fscheck::Report) -> Result<()> {
+        match self.args.json {
+            true => self.print(json!({ "check": report::as_json(report) })),
+            false => report::print(report),
         }
     }
 
@@ -115,7 +134,7 @@ impl Run<'_> {
     fn read(&mut self) -> Result<Found> {
         let (target, accepts_loss) = (self.system.target, self.args.accept_loss);
         let mut objects = Vec::new();
-        let namespace = Some(Bytes::from_static(NAMESPACE));
+        let namespace = Some(Bytes::from_static(fsck::NAMESPACE));
         self.list(target.pool, namespace, |name| objects.push(name))?;
         self.run(Procedure::new(move |steps| fsck::read(steps, target, objects, accepts_loss)))
     }

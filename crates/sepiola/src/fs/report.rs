@@ -31,7 +31,7 @@ pub fn print(report: &Report) -> Result<()> {
     }
     let verdict = match (report.is_sound(), report.findings.is_empty()) {
         (true, true) => "nothing is wrong",
-        (true, false) => "the file system is sound; some space is not used",
+        (true, false) => "the file system is sound; unreferenced objects are left over",
         (false, _) => "the file system is not sound",
     };
     Ok(writeln!(output, "{verdict}")?)

@@ -44,8 +44,12 @@ impl FailedFileSystem {
         if ranks > 1 {
             bail!("{name} has {ranks} ranks; only a file system of one rank can be checked");
         }
-        let pool = |value: &Value| value.as_i64().map(PoolId).context("a pool has a number");
-        let epoch = map["last_failure_osd_epoch"].as_u64().unwrap_or_default();
+        let pool = |value: &Value| {
+            value.as_i64().map(PoolId).context("the monitor's answer has a pool without a number")
+        };
+        // It shuts out servers that had the file system.
+        let epoch = map["last_failure_osd_epoch"].as_u64();
+        let epoch = epoch.context("the monitor's answer has no last_failure_osd_epoch")?;
         let osd_epoch = Epoch(u32::try_from(epoch)?);
         let data_pools = map["data_pools"].as_array().into_iter().flatten().map(pool);
         Ok(FailedFileSystem {

@@ -6,14 +6,11 @@ use super::stores;
 use crate::groups::all_groups;
 use crate::world::World;
 use bytes::Bytes;
-use mds::fsck::{FsckError, Reader};
+use mds::fsck::{FsckError, NAMESPACE, Reader};
 use pg::is_meta_object;
 use std::collections::BTreeMap;
 use store::Collection;
 use types::HObject;
-
-/// The namespace of all objects of a file system.
-const NAMESPACE: &[u8] = b"sepiola";
 
 /// An object: its data and its pairs.
 #[derive(Debug, Default)]

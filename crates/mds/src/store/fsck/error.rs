@@ -29,11 +29,11 @@ pub enum FsckError {
         error: DecodeError,
     },
     /// The pool has something else.
-    #[error("the metadata pool has another file system")]
+    #[error("the metadata pool has the head of another rank, or of another file system")]
     OtherFileSystem,
     /// The journal is damaged.
     #[error(
-        "{0}; with --accept-loss the journal ends there: changes behind are lost, and the rows are made consistent"
+        "{0}; with --accept-loss the journal ends there: later changes are lost, and the rows are made consistent"
     )]
     Journal(#[from] Damage),
     /// Another repair has begun.

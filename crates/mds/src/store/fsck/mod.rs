@@ -18,6 +18,7 @@ mod pool;
 mod reader;
 mod repair;
 
+pub use crate::rows::NAMESPACE;
 pub use error::FsckError;
 pub use pool::{Target, read};
 pub use reader::{Found, Reader};

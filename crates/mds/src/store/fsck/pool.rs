@@ -6,7 +6,7 @@ use crate::rows::place;
 use crate::store::objects::{read_all, read_pairs};
 use bytes::Bytes;
 use engine::Duration;
-use fsjournal::{Head, SUPER, Super, head_name};
+use fsjournal::{SUPER, Super, head_name};
 use rados::{Place, Steps};
 use std::cell::RefCell;
 use types::{Epoch, PoolId};
@@ -72,9 +72,7 @@ pub async fn read(
     let rows: Vec<Bytes> = rows.collect();
     let read = async |object: Bytes| read_rows(&steps, &target, &reader, object).await;
     steps.each(OBJECTS_AT_ONCE, rows, read).await?;
-    let after = target.head(&steps).await?;
-    let decode = |head: &Bytes| Head::decode(head).map_err(FsckError::undecodable("rank"));
-    match decode(&after)? == decode(&head)? {
+    match target.head(&steps).await? == head {
         true => Ok(reader.into_inner().finish()),
         false => Err(FsckError::Taken),
     }
