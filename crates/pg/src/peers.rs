@@ -74,6 +74,14 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// Another log is followed: forgets what copies miss by the former one.
+    pub fn forget_comparisons(&mut self) {
+        for peer in self.peers.values_mut() {
+            (peer.is_missing_known, peer.is_incomparable) = (false, false);
+            peer.missing.clear();
+        }
+    }
+
     /// The infos of all known copies, with an empty one for each member that has no copy.
     pub fn infos<'a>(&'a self, core: &'a Core, empty: &'a PgInfo) -> Infos<'a> {
         let mut infos: Infos<'a> = BTreeMap::from([(core.own.whoami, &core.copy.info)]);

@@ -202,16 +202,11 @@ impl Primary {
                 self.ask_prior_set(core);
                 self.choose_authority(core);
             }
-            Stage::Down | Stage::Incomplete | Stage::WaitActingChange => {
-                self.stage = Stage::get_info();
-                self.ask_prior_set(core);
-                self.choose_authority(core);
-            }
+            Stage::Down | Stage::Incomplete | Stage::WaitActingChange => self.choose_again(core),
             // Nothing is activated yet: the log to follow is chosen again.
             Stage::GetLog { .. } | Stage::GetMissing { .. } | Stage::WaitUpThru(_) if is_newer => {
-                self.stage = Stage::get_info();
-                self.ask_prior_set(core);
-                self.choose_authority(core);
+                self.known.forget_comparisons();
+                self.choose_again(core);
             }
             Stage::WaitReadable(_) => self.time_passed(core),
             Stage::Active(_) | Stage::Inactive(_) => {
@@ -222,6 +217,12 @@ impl Primary {
             }
             _ => {}
         }
+    }
+
+    fn choose_again(&mut self, core: &mut Core) {
+        self.stage = Stage::get_info();
+        self.ask_prior_set(core);
+        self.choose_authority(core);
     }
 
     /// When all have answered: chooses the authoritative log and the acting set.

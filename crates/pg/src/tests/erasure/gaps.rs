@@ -3,7 +3,7 @@
 use super::copies::{store_all, told, world};
 use crate::State;
 use crate::message::Body;
-use crate::tests::world::World;
+use crate::tests::world::{World, object, shard};
 use types::{EVersion, Epoch, OsdId};
 
 /// The members of the present interval were away in the gap, in which osd.3 and osd.4 served with their own
@@ -72,7 +72,13 @@ fn a_copy_of_a_later_activation_that_turns_up_before_the_group_is_activated_is_f
     let mut world = return_of_the_lost("WaitUpThru");
     world.run_script("run");
     let primary = world.primary();
-    assert_eq!(world.node(primary).pg.state(), State::Active);
+    let pg = &world.node(primary).pg;
+    assert_eq!((primary, pg.state()), (OsdId(0), State::Active));
+    for member in [1, 2] {
+        // It was compared with the former log before.
+        let misses = pg.view().known.is_missing_on(shard(member), &object("x"));
+        assert!(misses, "member {member} has an older version");
+    }
     assert!(told(&world, primary.0 as usize).starts_with("6'5"));
 }
 
