@@ -54,7 +54,7 @@ pub fn end_creation(directory: &Path) -> Result<()> {
 pub fn check_created(directory: &Path) -> Result<()> {
     if is_unfinished(directory)? {
         bail!(
-            "the store in {} was not made to its end; make it again (`sepiola osd create` or `osd replace`)",
+            "the creation of the store in {} was interrupted; repeat `sepiola osd create` or `osd replace`",
             directory.display()
         );
     }

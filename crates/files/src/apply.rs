@@ -6,7 +6,7 @@
 use crate::base::{State, Update};
 use crate::cache::{Changed, Store};
 use crate::clones::{Origin, clone_origins};
-use crate::data::{Data, Hand};
+use crate::data::{Data, Hand, LOST};
 use crate::error::FilesError;
 use crate::held::{Expanded, clones, concerns_held, has_holds};
 use crate::lock::lock;
@@ -194,12 +194,14 @@ impl Applier {
         };
         let source = self.load(collection, name)?;
         let body = source.lock();
-        let runs = body.data.runs(0, u64::MAX);
+        let (runs, mut sums) = (body.data.runs(0, u64::MAX), body.data.sums().to_vec());
         if !runs.is_empty() {
             let copied = self.store.media.copy(body.data.location, id, &runs);
-            copied.map_err(|error| FilesError::Io { what: "copying an object", error })?;
+            let unread =
+                copied.map_err(|error| FilesError::Io { what: "copying an object", error })?;
+            unread.into_iter().for_each(|block| sums[block as usize] = LOST);
         }
-        Ok(CloneBase { id, size: body.data.size, sums: body.data.sums().to_vec() })
+        Ok(CloneBase { id, size: body.data.size, sums })
     }
 
     /// Applies a record that is durable in the log. After an error the store stops.

@@ -18,6 +18,9 @@ use store::ReadData;
 pub const BLOCK: u64 = 4096;
 /// The checksum of a block that was never written.
 pub const HOLE: u32 = 0;
+/// The checksum of a block whose content is lost. A write of a part does not make it valid, not even during a
+/// replay.
+pub const LOST: u32 = 2;
 /// Bound for the size of an object in bytes, since its checksums are held in memory as a whole.
 pub const OBJECT_SIZE_MAX: u64 = 4 << 30;
 /// Checksums per stored chunk.
@@ -51,9 +54,6 @@ pub struct Data {
     dirty_chunks: BTreeSet<u32>,
     /// Whether the database may have chunks besides the first.
     chunked: bool,
-    /// Blocks that could not be copied to the place. A write of a part must not make them valid, not even
-    /// during a replay.
-    lost: BTreeSet<u64>,
 }
 
 /// Reason why data could not be read.
@@ -79,8 +79,7 @@ impl Data {
     /// Makes data from its stored form.
     pub fn new(size: u64, location: Location, sums: Vec<u32>) -> Self {
         let chunked = sums.len() > SUMS_PER_CHUNK;
-        let (dirty_chunks, lost) = Default::default();
-        Data { size, location, sums, dirty_chunks, chunked, lost }
+        Data { size, location, sums, dirty_chunks: BTreeSet::new(), chunked }
     }
 
     /// True if the database may have chunks besides the first.
@@ -294,19 +293,13 @@ impl Data {
                 Location::File(id)
             }
         };
-        // Unreadable blocks are left: the old checksums report them. To fail here would be to fail at
-        // each replay.
-        let mut lost = std::mem::take(&mut self.lost);
+        // To fail at an unreadable block would be to fail at each replay.
         for (offset, length) in self.runs(0, u64::MAX) {
-            let mut missing: BTreeSet<u64> = (offset / BLOCK..(offset + length) / BLOCK).collect();
-            hand.media.read_in_parts(old, offset, length, |start, part| {
-                let copied = start / BLOCK..(start + part.len() as u64) / BLOCK;
-                missing.retain(|block| !copied.contains(block));
+            let unread = hand.media.read_in_parts(old, offset, length, |start, part| {
                 hand.media.write(new, start, part)
             })?;
-            lost.extend(missing);
+            unread.into_iter().for_each(|block| self.set_sum(hand, block, LOST));
         }
-        self.lost = lost;
         if let Location::Slot(slot) = old {
             hand.slots.release(slot);
         }
@@ -326,12 +319,8 @@ impl Data {
         let intact = covered || self.load_block(hand, block, &mut buffer);
         buffer[within..within + data.len()].copy_from_slice(data);
         hand.media.write(self.location, start, &buffer)?;
-        let sum = checksum(&buffer);
         // A partial write must not make a damaged block valid.
-        self.set_sum(hand, block, if intact { sum } else { damaged(sum) });
-        if !intact {
-            self.lost.insert(block);
-        }
+        self.set_sum(hand, block, if intact { checksum(&buffer) } else { LOST });
         Ok(())
     }
 
@@ -345,11 +334,10 @@ impl Data {
 
     /// Reads a block; false if it does not match its checksum.
     fn load_block(&self, hand: &Hand<'_>, block: u64, buffer: &mut [u8]) -> bool {
-        if self.sum(block) == HOLE {
-            return true;
-        }
-        if self.lost.contains(&block) {
-            return false;
+        match self.sum(block) {
+            HOLE => return true,
+            LOST => return false,
+            _ => {}
         }
         let read = hand.media.read(self.location, block * BLOCK, buffer);
         read.is_ok() && (hand.replaying || checksum(buffer) == self.sum(block))
@@ -360,7 +348,6 @@ impl Data {
     }
 
     fn set_sum(&mut self, hand: &mut Hand<'_>, block: u64, sum: u32) {
-        self.lost.remove(&block);
         let index = block as usize;
         if self.sums.len() <= index {
             self.sums.resize(index + 1, HOLE);
@@ -380,7 +367,6 @@ impl Data {
                 .filter(|chunk| *chunk > 0),
         );
         self.sums.truncate(blocks as usize);
-        self.lost.retain(|block| *block < blocks);
     }
 
     fn mark_dirty(&mut self, index: usize) {
@@ -392,12 +378,11 @@ impl Data {
     }
 }
 
-/// CRC-32C, except that zero, which marks holes, becomes one.
+/// CRC-32C, except that the values of holes and of lost blocks become others.
 pub fn checksum(block: &[u8]) -> u32 {
-    crc_fast::crc32_iscsi(block).max(1)
-}
-
-/// A checksum that differs from `sum`, so that the block stays invalid.
-fn damaged(sum: u32) -> u32 {
-    (!sum).max(2)
+    match crc_fast::crc32_iscsi(block) {
+        HOLE => 1,
+        LOST => 3,
+        sum => sum,
+    }
 }

@@ -49,7 +49,7 @@ pub enum FilesError {
         path: PathBuf,
     },
     /// Another process, or another store of this one, has the log open.
-    #[error("{path} is the log of a store that is open", path = path.display())]
+    #[error("{path} is the log of a store that is open; stop that process, or name another place for the log (--log)", path = path.display())]
     LogInUse {
         /// The file.
         path: PathBuf,

@@ -140,7 +140,8 @@ impl Media {
         }
     }
 
-    /// Reads a range, and gives `each` the offset and content of all that the device returns of it.
+    /// Reads a range, and gives `each` the offset and content of all that the device returns of it. Returns
+    /// the blocks that it fails to read.
     ///
     /// # Errors
     ///
@@ -151,9 +152,9 @@ impl Media {
         offset: u64,
         length: u64,
         mut each: impl FnMut(u64, &[u8]) -> io::Result<()>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Vec<u64>> {
         let end = offset + length;
-        let mut buffer = Vec::new();
+        let (mut buffer, mut unread) = (Vec::new(), Vec::new());
         for start in (offset..end).step_by(COPY_STEP) {
             buffer.clear();
             buffer.resize((end - start).min(COPY_STEP as u64) as usize, 0);
@@ -165,6 +166,7 @@ impl Media {
                             Ok(()) => each(start, piece)?,
                             Err(error) if is_damage(&error) => {
                                 tracing::error!(?at, start, %error, "a block cannot be read to copy it");
+                                unread.push(start / PIECE as u64);
                             }
                             Err(error) => return Err(error),
                         }
@@ -173,7 +175,7 @@ impl Media {
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(unread)
     }
 
     fn read_once(&self, at: Location, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
@@ -245,9 +247,14 @@ impl Media {
         }
     }
 
-    /// Makes the file of object `target` hold the ranges of `source`, durably. Blocks that the device
-    /// fails to read stay holes there, which their checksums report.
-    pub fn copy(&self, source: Location, target: u64, ranges: &[(u64, u64)]) -> io::Result<()> {
+    /// Makes the file of object `target` hold the ranges of `source`, durably. Returns the blocks that the
+    /// device fails to read; they stay holes there.
+    pub fn copy(
+        &self,
+        source: Location,
+        target: u64,
+        ranges: &[(u64, u64)],
+    ) -> io::Result<Vec<u64>> {
         self.create(target)?;
         let file = self.writable(target)?;
         let cloned = match source {
@@ -256,18 +263,19 @@ impl Media {
             }
             _ => false,
         };
+        let mut unread = Vec::new();
         if !cloned {
             for &(offset, length) in ranges {
-                self.read_in_parts(source, offset, length, |start, part| {
+                unread.extend(self.read_in_parts(source, offset, length, |start, part| {
                     file.write_all_at(part, start)
-                })?;
+                })?);
             }
         }
         if self.sync {
             file.sync_all()?;
             File::open(self.directory(target))?.sync_all()?;
         }
-        Ok(())
+        Ok(unread)
     }
 
     /// Files written since the last call, for [`Media::sync`].

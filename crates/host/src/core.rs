@@ -295,10 +295,11 @@ impl<N: Hosted> Core<N> {
                 let token = (node as u64) << NODE_SHIFT | io.token;
                 self.reactor.submit_disk(io.file, token, io.request);
             }
-            // Nothing else may ever stir the daemon whose request was completed.
-            match slot.node.pump_storage(self.now) {
-                true => _ = slot.touch(),
-                false => slot.rest(),
+            // Beginning operations may complete requests: without this, nothing would wake the daemon.
+            if slot.node.pump_storage(self.now) {
+                slot.touch();
+            } else {
+                slot.rest();
             }
         }
     }

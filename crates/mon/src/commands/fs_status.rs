@@ -110,14 +110,14 @@ fn without_server(map: &MdsMap) -> impl Iterator<Item = (i32, &'static str)> {
 }
 
 fn rank_row(info: &MdsInfo, activity: &MdsActivity) -> [String; 8] {
-    let requests = activity.requests_per_second.round();
+    let requests = short_number(activity.requests_per_second.round() as u64);
     let counters = &activity.counters;
     [
         info.rank.to_string(),
         short_state(info).to_owned(),
         info.name.clone(),
         if info.state == MdsState::ACTIVE {
-            format!("Reqs: {requests:4} /s")
+            format!("Reqs: {requests:>4} /s")
         } else {
             String::new()
         },
@@ -128,14 +128,19 @@ fn rank_row(info: &MdsInfo, activity: &MdsActivity) -> [String; 8] {
     ]
 }
 
-/// A number with at most four digits and the unit of thousands that this takes.
-fn short_number(mut number: u64) -> String {
-    let mut units = ["", "k", "M", "G"].into_iter();
-    while number > 9999 && units.len() > 1 {
-        number /= 1000;
+/// `12.3k`: at most four characters and a unit, as Ceph shows numbers here.
+fn short_number(number: u64) -> String {
+    let (mut scaled, mut units) = (number as f64, ["", "k", "M", "G", "T", "P", "E"].into_iter());
+    while scaled >= 10_000.0 {
+        scaled /= 1000.0;
         units.next();
     }
-    format!("{number}{}", units.next().unwrap_or_default())
+    let digits = format!("{scaled:.6}");
+    let unit = units.next().unwrap_or_default();
+    match unit {
+        "" => format!("{number}"),
+        unit => format!("{}{unit}", digits[..4].trim_end_matches('.')),
+    }
 }
 
 fn status_plain(context: &Context<'_>, shown: &[&MdsMap]) -> String {

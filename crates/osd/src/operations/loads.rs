@@ -96,14 +96,15 @@ pub(crate) fn state_loaded(
     object: ObjectKey,
     outcome: Result<Outcome, StoreError>,
 ) {
-    let may_have_clones = s.may_have_clones();
     let Some(context) = s.ops.contexts.get_mut(object) else { return };
-    let pg = &*s.group.pg;
     context.is_loading = false;
-    let state = match pg.lost_version(&context.name) {
+    let lost = s.group.pg.lost_version(&context.name);
+    let lost = lost.map(|need| (need, s.may_have_clones()));
+    let state = match lost {
         None => decode_state(outcome),
-        Some(need) => lost_state(decode_state(outcome), need, may_have_clones),
+        Some((need, may_have_clones)) => lost_state(decode_state(outcome), need, may_have_clones),
     };
+    let context = s.ops.contexts.get_mut(object).expect("it was just there");
     match state {
         Ok(state) => {
             context.state = Some(state);

@@ -101,7 +101,7 @@ fn check_disks(args: &UpArgs) -> Result<u32> {
     }
 }
 
-/// Looks at all disks before it writes to any.
+/// No disk is formatted before all were looked at.
 fn prepare_stores(dir: &DataDir, args: &UpArgs, osds: u32, cluster: Uuid) -> Result<()> {
     let kind = args.store.unwrap_or_default();
     let share = free_space(dir.path())? / 2 / u64::from(osds.max(1));
@@ -109,7 +109,13 @@ fn prepare_stores(dir: &DataDir, args: &UpArgs, osds: u32, cluster: Uuid) -> Res
     let mut prepared = Vec::new();
     for id in 0..osds as i32 {
         let path = dir.osd(id);
-        disks::begin_creation(&path, args.wipe)?;
+        disks::begin_creation(&path, args.wipe).with_context(|| {
+            format!(
+                "{} has no control store to go on with, and what may be the store of osd.{id}: restore the control \
+                 store, or name another data directory",
+                dir.path().display()
+            )
+        })?;
         if kind == StoreKind::Files {
             disks::clear_directory(&path)?;
         }
