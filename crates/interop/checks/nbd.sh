@@ -5,7 +5,8 @@ ceph osd pool create $p 16 >/dev/null; rbd pool init $p
 socket=$SCRATCH/nbd.sock
 "$SEPIOLA" image create --conf "$CEPH_CONF" --size 64M $p/disk
 "$SEPIOLA" image create --conf "$CEPH_CONF" --size 16M --object-size 64K $p/small
-serve() { "$SEPIOLA" nbd --conf "$CEPH_CONF" --socket "$socket" --listen 127.0.0.1:0 "$@" >"$SCRATCH/nbd.out" 2>>"$SCRATCH/nbd.err" & server=$!; for _ in $(seq 100); do grep -q "nbd+unix" "$SCRATCH/nbd.out" && break; sleep 0.1; done; }
+# What the server before printed must not be taken for what this one prints.
+serve() { : >"$SCRATCH/nbd.out"; "$SEPIOLA" nbd --conf "$CEPH_CONF" --socket "$socket" --listen 127.0.0.1:0 "$@" >"$SCRATCH/nbd.out" 2>>"$SCRATCH/nbd.err" & server=$!; for _ in $(seq 100); do grep -q "nbd+unix" "$SCRATCH/nbd.out" && break; sleep 0.1; done; }
 serve $p/disk $p/small
 stop() { kill $server 2>/dev/null || true; wait $server || true; cat "$SCRATCH/nbd.err"; ceph osd pool rm $p $p --yes-i-really-really-mean-it >/dev/null; }
 trap stop EXIT
@@ -135,7 +136,7 @@ authority() { openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout "$1/ca-k
 signed() { openssl req -newkey rsa:2048 -nodes -keyout "$1/$2-key.pem" -out "$1/$2.csr" -subj "/CN=$2" 2>/dev/null
   openssl x509 -req -days 2 -in "$1/$2.csr" -CA "$tls/ca-cert.pem" -CAkey "$tls/ca-key.pem" -CAcreateserial -out "$1/$2-cert.pem" -extfile <(printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=%sAuth\nkeyUsage=digitalSignature,keyEncipherment\nbasicConstraints=critical,CA:FALSE\n' "$2") 2>/dev/null; }
 authority "$tls" sepiola-test; authority "$tls/stranger" somebody-else; cp "$tls/ca-cert.pem" "$tls/server"; signed "$tls/server" server; cp "$tls/ca-cert.pem" "$tls/client"
-secure() { "$SEPIOLA" nbd --conf "$CEPH_CONF" --listen 127.0.0.1:0 --tls-certs "$tls/server" "$@" $p/disk >"$SCRATCH/nbd.out" 2>"$SCRATCH/nbd.err" & server=$!
+secure() { : >"$SCRATCH/nbd.out"; "$SEPIOLA" nbd --conf "$CEPH_CONF" --listen 127.0.0.1:0 --tls-certs "$tls/server" "$@" $p/disk >"$SCRATCH/nbd.out" 2>"$SCRATCH/nbd.err" & server=$!
   for _ in $(seq 100); do grep -q '^listening' "$SCRATCH/nbd.out" && break; sleep 0.1; done
   port=$(sed -n 's/^listening on 127.0.0.1://p' "$SCRATCH/nbd.out"); at=localhost:$port/$p/disk; }
 refused "$SEPIOLA" nbd --conf "$CEPH_CONF" --listen 127.0.0.1:0 --tls-certs "$tls" $p/disk; grep -q "server-cert.pem" "$SCRATCH/refused"
